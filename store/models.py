@@ -1,0 +1,141 @@
+"""The tables. Times are Unix seconds; JSON columns hold plain dicts; every figure a decision used is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+
+class Base(DeclarativeBase):
+    """Declarative base of the store."""
+
+    type_annotation_map = {dict[str, Any]: JSON, list[Any]: JSON}  # noqa: RUF012
+
+
+class Campaign(Base):
+    """Trials under one budget and one workload."""
+
+    __tablename__ = "campaign"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    engine: Mapped[str]  # address of the engine, as configured
+    boot_id: Mapped[str]
+    started: Mapped[float]
+    ended: Mapped[float | None]
+    phase: Mapped[str]  # look, calibrate, race, confirm, probation, ended
+    decision: Mapped[str | None]  # promoted, kept, inconclusive, too_thin, aborted, superseded
+    objective: Mapped[dict[str, Any]]  # name, unit, direction, quantile
+    settings: Mapped[dict[str, Any]]  # knobs, min_effect, max_regression, minutes, slo
+    incumbent: Mapped[dict[str, Any]]  # knob values that served at the start
+    fingerprint: Mapped[dict[str, Any]]  # workload fingerprint
+    calibration: Mapped[dict[str, Any]]  # noise, washout, window, detectable effect
+    report: Mapped[dict[str, Any] | None]  # the report once ended
+
+    trials: Mapped[list[Trial]] = relationship(back_populates="campaign", order_by="Trial.number")
+
+
+class Trial(Base):
+    """One candidate of a campaign."""
+
+    __tablename__ = "trial"
+    __table_args__ = (UniqueConstraint("campaign_id", "number"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    campaign_id: Mapped[int] = mapped_column(ForeignKey("campaign.id"))
+    number: Mapped[int]
+    source: Mapped[str]  # prior, past, sampler
+    values: Mapped[dict[str, Any]]
+    effective: Mapped[dict[str, Any] | None]
+    state: Mapped[str]  # proposed, racing, confirming, promoted, rejected, inconclusive, aborted, invalid
+    reason: Mapped[str | None]
+    started: Mapped[float | None]
+    ended: Mapped[float | None]
+    effect: Mapped[dict[str, Any] | None]  # {median, low, high, pairs, phase}: ratio - 1, better is positive
+
+    campaign: Mapped[Campaign] = relationship(back_populates="trials")
+
+
+class Window(Base):
+    """A measured interval under one config, after the washout."""
+
+    __tablename__ = "window"
+    __table_args__ = (Index("window_by_campaign", "campaign_id", "block"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    campaign_id: Mapped[int] = mapped_column(ForeignKey("campaign.id"))
+    block: Mapped[int]
+    position: Mapped[int]  # order inside the block
+    trial: Mapped[int | None]  # trial number; None is the incumbent
+    epoch: Mapped[int]
+    applied: Mapped[float]
+    start: Mapped[float]  # end of the washout
+    end: Mapped[float]
+    valid: Mapped[bool]
+    reason: Mapped[str | None]
+    metrics: Mapped[dict[str, Any]]  # ttft_p50_seconds, itl_p99_seconds, output_tokens_per_second, slo_share, ...
+    covariates: Mapped[dict[str, Any]]  # tokens that arrived, lengths, temperature
+
+
+class Pair(Base):
+    """The incumbent window and one candidate's window of the same block."""
+
+    __tablename__ = "pair"
+    __table_args__ = (Index("pair_by_campaign", "campaign_id", "trial"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    campaign_id: Mapped[int] = mapped_column(ForeignKey("campaign.id"))
+    block: Mapped[int]
+    trial: Mapped[int]
+    phase: Mapped[str]  # calibrate (A/A), race, confirm
+    gain: Mapped[float]  # log ratio of the objective, better is positive
+    adjusted: Mapped[float]  # the same after covariates
+    others: Mapped[dict[str, Any]]  # log ratio of every other metric, better is positive
+
+
+class Decision(Base):
+    """One decision of a campaign with the figures it saw."""
+
+    __tablename__ = "decision"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    campaign_id: Mapped[int] = mapped_column(ForeignKey("campaign.id"))
+    trial: Mapped[int | None]
+    time: Mapped[float]
+    kind: Mapped[str]  # calibrated, dropped, confirm, promote, reject, abort, probation, end
+    text: Mapped[str]
+    figures: Mapped[dict[str, Any]]
+
+
+class JournalEntry(Base):
+    """The write-ahead record of one change, with its undo: intended, applied, verified, closed."""
+
+    __tablename__ = "journal"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    engine: Mapped[str]
+    boot_id: Mapped[str]
+    kind: Mapped[str]  # trial, promotion, manual, rollback, detach
+    state: Mapped[str]  # intended, applied, verified, closed
+    outcome: Mapped[str | None]  # once closed: done, undone, recovered
+    intended: Mapped[float]
+    closed: Mapped[float | None]
+    actor: Mapped[str]  # campaign 3, cli, recovery
+    change: Mapped[dict[str, Any]]  # knob values asked for
+    undo: Mapped[dict[str, Any]]  # knob values to go back to
+    effective: Mapped[dict[str, Any] | None]
+    reason: Mapped[str | None]
+
+
+class Promoted(Base):
+    """What serves by promotion: re-applied after an engine restart whose launch values are as before."""
+
+    __tablename__ = "promoted"
+
+    engine: Mapped[str] = mapped_column(primary_key=True)
+    launch: Mapped[dict[str, Any]]  # knob values the engine starts with by its flags
+    ceilings: Mapped[dict[str, Any]]
+    values: Mapped[dict[str, Any]]
+    campaign_id: Mapped[int | None]
+    time: Mapped[float]
