@@ -1,0 +1,76 @@
+"""The capability the face asks of the daemon: what is true now, and the changes a person may order.
+
+The daemon implements `Body`; `tests/web/seeded.py` has the one the tests use. `web.shapes.Live` documents `live`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Protocol
+
+from sqlalchemy.orm import Session
+
+
+class Refused(Exception):
+    """The daemon will not do what was asked (mode, lock, journal, bounds); the text says why and how to mend it."""
+
+
+class NotFound(Exception):
+    """What was named (an approval, a journal entry) does not exist."""
+
+
+class Memory(Protocol):
+    """What the face needs of the store: sessions that commit on success and roll back on error."""
+
+    def session(self) -> AbstractContextManager[Session]:
+        """Open one unit of work."""
+        ...
+
+
+class Body(Protocol):
+    """The running daemon as the face sees it. Every answer is JSON-able; None means unknown, never zero.
+
+    The changing methods raise `Refused`, `NotFound` or `change.engine.EngineError`; the face turns these into 409,
+    404 and 502 (503 when the engine is unreachable).
+    """
+
+    def live(self, now: float) -> dict[str, Any]:
+        """Describe this moment (`now` in Unix seconds) from memory, with no I/O: it is called each second."""
+        ...
+
+    async def knobs(self) -> list[dict[str, Any]]:
+        """List the knob catalogue as it applies to this engine (`web.shapes.Knob`)."""
+        ...
+
+    async def apply(self, values: Mapping[str, float]) -> dict[str, Any]:
+        """Apply knob values by hand, journaled, with no lease."""
+        ...
+
+    async def rollback(self, n: int) -> dict[str, Any]:
+        """Undo the last `n` journal entries."""
+        ...
+
+    async def pause(self) -> dict[str, Any]:
+        """Stop both minds; a running trial goes back to the incumbent."""
+        ...
+
+    async def resume(self) -> dict[str, Any]:
+        """Let the minds go on."""
+        ...
+
+    async def detach(self) -> dict[str, Any]:
+        """Put the launch values back and leave no trace."""
+        ...
+
+    async def tune(self, mode: Literal["advise", "act"], minutes: float | None) -> dict[str, Any]:
+        """Start a campaign of at most `minutes` (None: as configured)."""
+        ...
+
+    async def approve(self, id: str) -> dict[str, Any]:
+        """Say yes to a pending approval."""
+        ...
+
+    async def decline(self, id: str) -> dict[str, Any]:
+        """Say no to a pending approval."""
+        ...

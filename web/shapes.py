@@ -1,0 +1,310 @@
+"""The shapes of the JSON API. Times are Unix seconds, durations seconds, shares 0 to 1; null means unknown."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Figures = dict[str, Any]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Open(BaseModel):
+    """A shape the daemon may add keys to."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Engine(Open):
+    """The engine as it is now. `values` were asked for, `effective` is what the engine answered."""
+
+    url: str | None = None
+    reachable: bool | None = None
+    name: str | None = Field(None, description="vllm, vllm-ascend, sglang")
+    version: str | None = None
+    model: str | None = None
+    plugin: str | None = Field(None, description="Version of the plugin; null when there is none or it is unknown")
+    boot_id: str | None = None
+    epoch: int | None = None
+    values: dict[str, float] | None = None
+    effective: dict[str, float] | None = None
+    launch: dict[str, float] | None = None
+    ceilings: dict[str, float] | None = None
+    floors: dict[str, float] | None = None
+    lease_remaining_seconds: float | None = Field(None, description="null: no lease, the values stay")
+    gate: Literal["open", "closed"] | None = None
+
+
+class Device(Open):
+    """One NPU chip."""
+
+    npu: str | int | None = None
+    chip: str | int | None = None
+    name: str | None = None
+    health_ok: bool | None = None
+    aicore_usage_ratio: float | None = None
+    hbm_used_bytes: float | None = None
+    hbm_total_bytes: float | None = None
+    temperature_celsius: float | None = None
+    power_watts: float | None = None
+
+
+class Queue(Open):
+    """The engine's queue."""
+
+    running: float | None = None
+    waiting: float | None = None
+    kv_usage: float | None = Field(None, description="Share of KV blocks in use, 0 to 1")
+
+
+class Latency(Open):
+    """Recent latency quantiles in seconds."""
+
+    ttft_p50: float | None = None
+    ttft_p90: float | None = None
+    ttft_p99: float | None = None
+    itl_p50: float | None = None
+    itl_p90: float | None = None
+    itl_p99: float | None = None
+    e2e_p50: float | None = None
+    e2e_p90: float | None = None
+    e2e_p99: float | None = None
+
+
+class Throughput(Open):
+    """Recent rates per second."""
+
+    requests_per_second: float | None = None
+    prompt_tokens_per_second: float | None = None
+    output_tokens_per_second: float | None = None
+    preemptions_per_second: float | None = None
+
+
+class Source(Open):
+    """How one source of samples did last."""
+
+    name: str
+    success: bool | None = None
+    duration_seconds: float | None = None
+    last_success: float | None = None
+    error: str | None = None
+
+
+class Status(Open):
+    """A campaign in progress."""
+
+    id: int | None = None
+    phase: str | None = None
+    block: int | None = None
+    trials: int | None = None
+    elapsed_seconds: float | None = None
+    budget_seconds: float | None = None
+
+
+class Approval(Open):
+    """Something that waits for a person's yes or no."""
+
+    id: str
+    kind: str | None = Field(None, description="campaign, promotion")
+    text: str | None = None
+    values: dict[str, float] | None = None
+    since: float | None = None
+
+
+class Notice(Open):
+    """Something the operator should know."""
+
+    level: Literal["info", "warning", "error"] = "info"
+    text: str
+    since: float | None = None
+
+
+class Live(Open):
+    """What is true now (`Body.live`)."""
+
+    now: float | None = Field(None, description="The daemon's clock; the demo's runs faster than the wall's")
+    mode: Literal["observe", "advise", "act"] | None = None
+    paused: bool | None = None
+    engine: Engine = Engine()
+    devices: list[Device] = []
+    queue: Queue = Queue()
+    latency: Latency = Latency()
+    throughput: Throughput = Throughput()
+    slo: dict[str, float] | None = Field(None, description="{ttft,itl,e2e}_{p50,p90,p99}_seconds, error_ratio")
+    sources: list[Source] = []
+    campaign: Status | None = None
+    pending: Approval | None = None
+    notices: list[Notice] = []
+
+
+class Trend(BaseModel):
+    """Recent values of the figures on the live page, oldest first; null means unknown at that time."""
+
+    times: list[float]
+    series: dict[str, list[float | None]]
+
+
+class Health(BaseModel):
+    """Whether the daemon works; open to probes without a token, so it holds no names or addresses."""
+
+    status: Literal["ok", "degraded"]
+    engine_reachable: bool | None
+    sources_failed: int
+
+
+class Knob(Open):
+    """One row of the knob catalogue as it applies to this engine."""
+
+    name: str
+    lane: str | None = None
+    kind: str | None = None
+    unit: str | None = None
+    low: float | None = None
+    high: float | None = None
+    flag: str | None = None
+    state: str | None = None
+    help: str | None = None
+
+
+class Row(BaseModel):
+    """A row of the store."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class CampaignSummary(Row):
+    """One campaign without its trials."""
+
+    id: int
+    engine: str
+    started: float
+    ended: float | None
+    phase: str
+    decision: str | None
+    objective: Figures
+    settings: Figures
+    incumbent: Figures
+    fingerprint: Figures
+    calibration: Figures
+    report: Figures | None
+
+
+class Trial(Row):
+    """One candidate. `effect` is ratio - 1 of the objective, better is positive."""
+
+    number: int
+    source: str
+    values: Figures
+    effective: Figures | None
+    state: str
+    reason: str | None
+    started: float | None
+    ended: float | None
+    effect: Figures | None
+
+
+class Pair(Row):
+    """One paired gain: log ratio of the objective, better is positive."""
+
+    block: int
+    trial: int
+    phase: str
+    gain: float
+    adjusted: float
+    others: Figures
+
+
+class Window(Row):
+    """One measured interval; `trial` null is the incumbent."""
+
+    block: int
+    position: int
+    trial: int | None
+    epoch: int
+    applied: float
+    start: float
+    end: float
+    valid: bool
+    reason: str | None
+    metrics: Figures
+    covariates: Figures
+
+
+class Decision(Row):
+    """One decision with the figures it saw."""
+
+    id: int
+    trial: int | None
+    time: float
+    kind: str
+    text: str
+    figures: Figures
+
+
+class CampaignDetail(CampaignSummary):
+    """One campaign with all it measured and decided."""
+
+    trials: list[Trial]
+    pairs: list[Pair]
+    windows: list[Window]
+    decisions: list[Decision]
+
+
+class JournalEntry(Row):
+    """One journaled change with its undo."""
+
+    id: int
+    engine: str
+    boot_id: str
+    kind: str
+    state: str
+    outcome: str | None
+    intended: float
+    closed: float | None
+    actor: str
+    change: Figures
+    undo: Figures
+    effective: Figures | None
+    reason: str | None
+
+
+class Order(BaseModel):
+    """The body of a write; an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Nothing(Order):
+    """A write that needs no figures: `{}`."""
+
+
+class Apply(Order):
+    """Knob values to apply by hand."""
+
+    values: dict[str, Finite] = Field(min_length=1, max_length=64)
+
+
+class Rollback(Order):
+    """How many journal entries to undo."""
+
+    n: int = Field(1, ge=1, le=1000)
+
+
+class Tune(Order):
+    """A campaign to start."""
+
+    mode: Literal["advise", "act"]
+    minutes: Finite | None = Field(None, gt=0, le=7 * 24 * 60)
+
+
+class Answer(Order):
+    """A person's answer to a pending approval."""
+
+    answer: Literal["approve", "decline"]
+
+
+class Problem(BaseModel):
+    """Why a request was not served."""
+
+    detail: str
