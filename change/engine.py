@@ -1,6 +1,6 @@
 """The port to an engine's hot lane: what the plugin answers, as types, and the capability to ask it.
 
-The wire contract is the plugin's HTTP API under `/trimtab/v1`; `daemon.engine.hot` and `sim.hand` are the two hands.
+The wire contract is the plugin's HTTP API under `/trimtab/v1`; hands: `daemon.engine.hot`, `sim.hand`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ Values = Mapping[str, float]
 
 GAP_BASE_SECONDS = 1e-4
 GAP_RATIO = 1.05
-"""Token-gap bucket i holds gaps in [GAP_BASE_SECONDS * GAP_RATIO**i, GAP_BASE_SECONDS * GAP_RATIO**(i+1)); shorter
-gaps are in bucket 0, and the last bucket (GAP_BUCKETS - 1) is open above."""
+"""Token-gap bucket i holds gaps in [GAP_BASE_SECONDS * GAP_RATIO**i, GAP_BASE_SECONDS * GAP_RATIO**(i+1));
+shorter gaps are in bucket 0, and the last bucket (GAP_BUCKETS - 1) is open above."""
 GAP_BUCKETS = 320
 
 
@@ -52,7 +52,7 @@ class KnobAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """One finished request: times are Unix seconds on the engine's clock, durations seconds; no text, no ids."""
+    """One finished request: times are Unix seconds of the engine's clock, durations seconds; no text."""
 
     seq: int
     arrival: float
@@ -123,9 +123,9 @@ class EngineControl(Protocol):
     ) -> KnobAnswer:
         """Apply `values` between two engine steps.
 
-        With a lease, the engine goes back to `revert_to` by itself when the lease is not renewed (the same call again
-        with the same values renews it without a new epoch). Raises `StaleEpoch` if `if_epoch` is not the current
-        one, `EngineError` for values out of bounds.
+        With a lease, the engine goes back to `revert_to` by itself when the lease is not renewed (the same
+        call again with the same values renews it without a new epoch). Raises `StaleEpoch` if `if_epoch` is
+        not the current one, `EngineError` for values out of bounds.
         """
         ...
 
@@ -133,6 +133,8 @@ class EngineControl(Protocol):
         """Read finished requests after `since` and the token-gap histograms of recent epochs."""
         ...
 
-    async def gate(self, state: Literal["open", "closed"], *, lease_seconds: float, retry_after: float) -> None:
+    async def gate(
+        self, state: Literal["open", "closed"], *, lease_seconds: float, retry_after: float
+    ) -> None:
         """Open or close the engine to new requests, at most `lease_seconds` (<= 120) long."""
         ...

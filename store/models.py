@@ -11,13 +11,17 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 class Base(DeclarativeBase):
     """Declarative base of the store."""
 
-    type_annotation_map = {dict[str, Any]: JSON, list[Any]: JSON}  # noqa: RUF012
+    type_annotation_map = {  # noqa: RUF012
+        dict[str, Any]: JSON(none_as_null=True),
+        list[Any]: JSON(none_as_null=True),
+    }
 
 
 class Campaign(Base):
     """Trials under one budget and one workload."""
 
     __tablename__ = "campaign"
+    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012  a forgotten campaign's id is never used again
 
     id: Mapped[int] = mapped_column(primary_key=True)
     engine: Mapped[str]  # address of the engine, as configured
@@ -74,7 +78,9 @@ class Window(Base):
     end: Mapped[float]
     valid: Mapped[bool]
     reason: Mapped[str | None]
-    metrics: Mapped[dict[str, Any]]  # ttft_p50_seconds, itl_p99_seconds, output_tokens_per_second, slo_share, ...
+    metrics: Mapped[
+        dict[str, Any]
+    ]  # ttft_p50_seconds, itl_p99_seconds, output_tokens_per_second, slo_share, ...
     covariates: Mapped[dict[str, Any]]  # tokens that arrived, lengths, temperature
 
 
@@ -98,6 +104,7 @@ class Decision(Base):
     """One decision of a campaign with the figures it saw."""
 
     __tablename__ = "decision"
+    __table_args__ = (Index("decision_by_campaign", "campaign_id", "time"),)
 
     id: Mapped[int] = mapped_column(primary_key=True)
     campaign_id: Mapped[int] = mapped_column(ForeignKey("campaign.id"))
@@ -112,20 +119,39 @@ class JournalEntry(Base):
     """The write-ahead record of one change, with its undo: intended, applied, verified, closed."""
 
     __tablename__ = "journal"
+    __table_args__ = (Index("journal_by_engine", "engine", "state"), {"sqlite_autoincrement": True})
 
     id: Mapped[int] = mapped_column(primary_key=True)
     engine: Mapped[str]
     boot_id: Mapped[str]
-    kind: Mapped[str]  # trial, promotion, manual, rollback, detach
+    kind: Mapped[str]  # trial, promotion, reapply, manual, rollback, detach
     state: Mapped[str]  # intended, applied, verified, closed
-    outcome: Mapped[str | None]  # once closed: done, undone, recovered
+    outcome: Mapped[
+        str | None
+    ]  # once closed: done (it stands), undone, recovered (brought to an end at start)
     intended: Mapped[float]
+    applied: Mapped[float | None]
+    verified: Mapped[float | None]
     closed: Mapped[float | None]
     actor: Mapped[str]  # campaign 3, cli, recovery
     change: Mapped[dict[str, Any]]  # knob values asked for
     undo: Mapped[dict[str, Any]]  # knob values to go back to
     effective: Mapped[dict[str, Any] | None]
     reason: Mapped[str | None]
+    undoes: Mapped[list[Any] | None]  # ids of the entries that a rollback takes back
+
+
+class Launch(Base):
+    """What an engine started with by its flags, as seen before anybody changed it (epoch 0)."""
+
+    __tablename__ = "launch"
+
+    engine: Mapped[str] = mapped_column(primary_key=True)
+    boot_id: Mapped[str] = mapped_column(primary_key=True)
+    engine_version: Mapped[str]
+    values: Mapped[dict[str, Any]]
+    ceilings: Mapped[dict[str, Any]]
+    time: Mapped[float]
 
 
 class Promoted(Base):

@@ -1,0 +1,16 @@
+"""Alembic's entry: migrate over the connection and in the transaction that `store.schema` hands over."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from store.models import Base
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=Base.metadata,
+    transactional_ddl=True,  # SQLite can, once the driver is kept from committing by itself
+    render_as_batch=True,
+)
+with context.begin_transaction():
+    context.run_migrations()
