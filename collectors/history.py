@@ -1,0 +1,320 @@
+"""What was read lately: bounded memory, windowed rates, means and quantiles.
+
+Counters are stored with their resets already added up, so that a rate over a window that holds an engine
+restart is the sum of what was counted before and after. Several series of one name (devices, engine ranks)
+are combined as the METRICS table says unless labels pick one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+
+from collectors.combine import combine_distributions, combine_values, quantile
+from collectors.metrics import METRICS, Metric
+from collectors.sample import Distribution, Labels, Sample
+from collectors.tiers import TIERS, Rings, Tier
+
+CLOCK_STEP_SECONDS = 5.0
+"""A reading this much older than the last one means that the clock was set back."""
+
+
+class _Series:
+    """One name and label set."""
+
+    __slots__ = ("_bounds", "_carried", "_raw", "_rings", "_tiers", "ended", "last", "metric")
+
+    def __init__(self, metric: Metric, first: Sample, tiers: Sequence[Tier]) -> None:
+        self.metric = metric
+        self._tiers = tiers
+        self.ended = False
+        self._restart(first)
+
+    def _restart(self, first: Sample) -> None:
+        value = first.value
+        self._bounds = value.bounds if isinstance(value, Distribution) else ()
+        row = _row(value)
+        self._raw = row
+        self._carried = [0.0] * len(row)
+        self._rings = Rings(len(row), self.metric.kind == "gauge", self._tiers)
+        self._rings.append(first.time, row)
+        self.last = first
+
+    def add(self, sample: Sample) -> None:
+        self.ended = False
+        if sample.time <= self.last.time:
+            if sample.time < self.last.time - CLOCK_STEP_SECONDS:
+                self._restart(sample)
+            return
+        value = sample.value
+        if isinstance(value, Distribution) and value.bounds != self._bounds:
+            self._restart(sample)
+            return
+        row = _row(value)
+        if self.metric.kind != "gauge" and _was_reset(self._raw, row, bool(self._bounds)):
+            self._carried = [carried + raw for carried, raw in zip(self._carried, self._raw, strict=True)]
+        self._raw = row
+        self._rings.append(sample.time, [raw + c for raw, c in zip(row, self._carried, strict=True)])
+        self.last = sample
+
+    def increase(self, start: float, end: float) -> tuple[tuple[float, ...], float] | None:
+        """What was counted between the first and last row in [start, end], and the seconds between them."""
+        ring = self._rings.reaching(start)
+        low, high = ring.span(start, end)
+        if high - low < 2:
+            return None
+        first, last = ring.row(low), ring.row(high - 1)
+        grown = tuple(b - a for a, b in zip(first, last, strict=True))
+        return grown, ring.time(high - 1) - ring.time(low)
+
+    def grown(self, start: float, end: float) -> Distribution | None:
+        """The histogram of what was observed in the window."""
+        found = self.increase(start, end)
+        if found is None:
+            return None
+        *counts, total, count = found[0]
+        return Distribution(self._bounds, tuple(counts), total, count)
+
+    def points(self, start: float, end: float) -> Iterator[tuple[float, float]]:
+        """Time and value (a histogram's count) of the rows in [start, end]."""
+        ring = self._rings.reaching(start)
+        for index in range(*ring.span(start, end)):
+            yield ring.time(index), ring.row(index)[-1]
+
+    def held(self) -> int:
+        return self._rings.points()
+
+
+class History:
+    """The readings of every source, by canonical name.
+
+    `max_series` bounds the memory: at the limit the series that ended longest ago makes room, and if none has
+    ended a new one is refused and counted in `refused`. A series that no source renewed for `stale_seconds`
+    is not live.
+    """
+
+    def __init__(
+        self, max_series: int = 4096, *, stale_seconds: float = 300.0, tiers: Sequence[Tier] = TIERS
+    ) -> None:
+        if max_series < 1:
+            raise ValueError(f"max_series is at least 1, got {max_series}")
+        self._max_series = max_series
+        self._stale_seconds = stale_seconds
+        self._tiers = tiers
+        self._by_name: dict[str, dict[Labels, _Series]] = {}
+        self._of_source: dict[str, set[tuple[str, Labels]]] = {}
+        self._source_time: dict[str, float] = {}
+        self._count = 0
+        self._newest = -math.inf
+        self.refused = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, samples: Iterable[Sample], source: str | None = None) -> None:
+        """Take readings in; with `source`, the series which that source gave before and not now are ended.
+
+        A value that is not a number is no reading. Raises ValueError for a name that METRICS does not have.
+        """
+        given: set[tuple[str, Labels]] = set()
+        newest = -math.inf
+        for sample in samples:
+            if isinstance(sample.value, float | int) and math.isnan(sample.value):
+                continue
+            newest = max(newest, sample.time)
+            if self._take(sample):
+                given.add((sample.name, sample.labels))
+        self._follow_clock(newest)
+        if source is not None:
+            self._end(self._of_source.get(source, set()) - given)
+            self._of_source[source] = given
+            if newest > -math.inf:
+                self._source_time[source] = newest
+
+    def end(self, source: str) -> None:
+        """Say that a source could not be read: its series are not live until it gives them again."""
+        self._end(self._of_source.get(source, set()))
+
+    def source_times(self) -> dict[str, float]:
+        """Time of the newest sample each source ever gave."""
+        return dict(self._source_time)
+
+    def latest(self, name: str, labels: Labels | None = None) -> Sample | None:
+        """The last reading of the live series that carry `labels` (all if None), combined; else None.
+
+        The time is that of the oldest reading in it, the labels are those all of them share.
+        """
+        live = [series.last for series in self._matching(name, labels) if self._live(series)]
+        if not live:
+            return None
+        if len(live) == 1:
+            return live[0]
+        shared = set(live[0].labels).intersection(*(sample.labels for sample in live))
+        value = _combine([sample.value for sample in live], METRICS[name])
+        return Sample(name, value, min(sample.time for sample in live), tuple(sorted(shared)))
+
+    def series(self, name: str) -> list[Labels]:
+        """Label sets of the live series of a name."""
+        _metric(name)
+        return sorted(key for key, series in self._by_name.get(name, {}).items() if self._live(series))
+
+    def last_samples(self, now: float | None = None) -> list[Sample]:
+        """The last reading of every live series in the order of METRICS; `now` leaves out stale ones too."""
+        found: list[Sample] = []
+        for name in METRICS:
+            of_name = self._by_name.get(name, {})
+            found.extend(of_name[key].last for key in sorted(of_name) if self._live(of_name[key], now))
+        return found
+
+    def rate(self, name: str, now: float, window: float, labels: Labels | None = None) -> float | None:
+        """Growth per second of a counter (or a histogram's count) in the last `window` seconds.
+
+        None if no matching series was read twice in the window. Raises ValueError for a gauge.
+        """
+        if _metric(name).kind == "gauge":
+            raise ValueError(f"{name} is a gauge: it has no rate")
+        rates = [
+            grown[-1] / seconds
+            for series in self._matching(name, labels)
+            if (found := series.increase(now - window, now)) is not None
+            for grown, seconds in [found]
+        ]
+        return sum(rates) if rates else None
+
+    def distribution(
+        self, name: str, now: float, window: float, labels: Labels | None = None
+    ) -> Distribution | None:
+        """The histogram of what was observed in the last `window` seconds; None if nothing is known."""
+        if _metric(name).kind != "histogram":
+            raise ValueError(f"{name} is a {METRICS[name].kind}, not a histogram")
+        parts = [
+            part
+            for series in self._matching(name, labels)
+            if (part := series.grown(now - window, now)) is not None
+        ]
+        return combine_distributions(parts) if parts else None
+
+    def quantile(
+        self, name: str, q: float, now: float, window: float, labels: Labels | None = None
+    ) -> float | None:
+        """The q-quantile of a histogram in the last `window` seconds; None without observations."""
+        found = self.distribution(name, now, window, labels)
+        return quantile(found, q) if found is not None else None
+
+    def mean(self, name: str, now: float, window: float, labels: Labels | None = None) -> float | None:
+        """Mean observation of a histogram, or mean reading of a gauge, in the last `window` seconds."""
+        kind = _metric(name).kind
+        if kind == "counter":
+            raise ValueError(f"{name} is a counter: ask for its rate")
+        if kind == "histogram":
+            found = self.distribution(name, now, window, labels)
+            return found.sum / found.count if found is not None and found.count > 0 else None
+        values = [value for _, value in self.range(name, now - window, now, labels)]
+        return sum(values) / len(values) if values else None
+
+    def range(
+        self, name: str, start: float, end: float, labels: Labels | None = None
+    ) -> list[tuple[float, float]]:
+        """Times and values in [start, end]: a gauge's value, else what was counted since first seen.
+
+        Older parts are coarser (one reading in 10 s, then one a minute).
+        """
+        metric = _metric(name)
+        found = [list(series.points(start, end)) for series in self._matching(name, labels)]
+        if len(found) == 1:
+            return found[0]
+        by_time: dict[float, list[float]] = {}
+        for points in found:
+            for time, value in points:
+                by_time.setdefault(time, []).append(value)
+        return [(time, combine_values(by_time[time], metric.combine)) for time in sorted(by_time)]
+
+    def held_points(self) -> int:
+        """Rows held in all tiers, for the test of the memory bound."""
+        return sum(series.held() for of_name in self._by_name.values() for series in of_name.values())
+
+    def _take(self, sample: Sample) -> bool:
+        metric = _metric(sample.name)
+        if isinstance(sample.value, Distribution) != (metric.kind == "histogram"):
+            raise ValueError(f"{sample.name} is a {metric.kind}, got {type(sample.value).__name__}")
+        of_name = self._by_name.setdefault(sample.name, {})
+        known = of_name.get(sample.labels)
+        if known is not None:
+            known.add(sample)
+            return True
+        if self._count >= self._max_series and not self._make_room():
+            self.refused += 1
+            return False
+        of_name[sample.labels] = _Series(metric, sample, self._tiers)
+        self._count += 1
+        return True
+
+    def _make_room(self) -> bool:
+        gone = [
+            (series.last.time, name, key)
+            for name, of_name in self._by_name.items()
+            for key, series in of_name.items()
+            if not self._live(series)
+        ]
+        if not gone:
+            return False
+        # A tenth of the room at once: a churn of series must not cost a search each.
+        for _, name, key in sorted(gone)[: max(1, self._max_series // 10)]:
+            del self._by_name[name][key]
+            self._count -= 1
+        return True
+
+    def _end(self, keys: set[tuple[str, Labels]]) -> None:
+        for name, key in keys:
+            series = self._by_name.get(name, {}).get(key)
+            if series is not None:
+                series.ended = True
+
+    def _follow_clock(self, newest: float) -> None:
+        if newest > self._newest or -math.inf < newest < self._newest - self._stale_seconds:
+            self._newest = newest
+
+    def _live(self, series: _Series, now: float | None = None) -> bool:
+        newest = self._newest if now is None else max(now, self._newest)
+        return not series.ended and newest - series.last.time <= self._stale_seconds
+
+    def _matching(self, name: str, labels: Labels | None) -> list[_Series]:
+        _metric(name)
+        of_name = self._by_name.get(name, {})
+        if labels is None:
+            return [of_name[key] for key in sorted(of_name)]
+        if labels in of_name:
+            return [of_name[labels]]
+        wanted = set(labels)
+        return [of_name[key] for key in sorted(of_name) if wanted.issubset(key)]
+
+
+def _metric(name: str) -> Metric:
+    metric = METRICS.get(name)
+    if metric is None:
+        near = get_close_matches(name, METRICS, n=1)
+        raise ValueError(f"no metric {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return metric
+
+
+def _row(value: float | Distribution) -> tuple[float, ...]:
+    if isinstance(value, Distribution):
+        return (*value.counts, value.sum, value.count)
+    return (value,)
+
+
+def _was_reset(before: Sequence[float], now: Sequence[float], histogram: bool) -> bool:
+    if not histogram:
+        return now[0] < before[0]
+    if now[-1] < before[-1]:
+        return True
+    return any(new < old for old, new in zip(before[:-2], now[:-2], strict=True))
+
+
+def _combine(values: Sequence[float | Distribution], metric: Metric) -> float | Distribution:
+    distributions = [value for value in values if isinstance(value, Distribution)]
+    if distributions:
+        return combine_distributions(distributions)
+    numbers = [value for value in values if not isinstance(value, Distribution)]
+    return combine_values(numbers, metric.combine)
