@@ -1,0 +1,370 @@
+"""The configuration's keys: every one optional, unknown ones are errors."""
+
+from __future__ import annotations
+
+import difflib
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from change.knobs import HOT_KNOBS
+from daemon import paths
+from daemon.quiet_hours import QuietHours, minute_of_day
+from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
+
+Mode = Literal["observe", "advise", "act"]
+
+
+def _http_url(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        parts = urlsplit(value)
+        _ = parts.port  # raises ValueError for a port that is no number
+    except ValueError as error:
+        raise ValueError(f"{value!r} is no address: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{value!r} is no HTTP address: write http://HOST:PORT")
+    if parts.username or parts.password:
+        # The address is shown on pages and in logs, so a secret must not be a part of it.
+        raise ValueError("the address holds a user or a password: put the key into a file (api_key_file)")
+    return value.rstrip("/")
+
+
+def _root_path(value: object) -> object:
+    if isinstance(value, str) and value:
+        if not value.startswith("/"):
+            raise ValueError(f"{value!r} must begin with a slash, for example /trimtab")
+        return value.rstrip("/")
+    return value
+
+
+def _expanded(value: object) -> object:
+    return str(Path(value).expanduser()) if isinstance(value, str) and value else value
+
+
+Url = Annotated[str, BeforeValidator(_http_url)]
+RootPath = Annotated[str, BeforeValidator(_root_path)]
+FilePath = Annotated[Path, BeforeValidator(_expanded)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class Section(BaseModel):
+    """A part of the file: unknown keys are errors, values do not change after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty(cls, value: Any) -> Any:
+        # `slo:` with every line below it commented out reads as null; it means the section's defaults.
+        return {} if value is None else value
+
+
+class TlsSection(Section):
+    """How to speak TLS with an engine at an https address."""
+
+    ca_file: FilePath | None = Field(default=None, description="certificates that sign the engine's, PEM")
+    verify: bool = Field(default=True, description="check the engine's certificate")
+
+
+class EngineSection(Section):
+    """The engine Trimtab sits beside."""
+
+    url: Url = Field(default="http://127.0.0.1:8000", description="address of the engine's HTTP server")
+    root_path: RootPath = Field(default="", description="path prefix of the engine's API (--root-path)")
+    api_key_file: FilePath | None = Field(
+        default=None, description="file with the engine's API key; else $TRIMTAB_ENGINE_API_KEY"
+    )
+    token_file: FilePath | None = Field(
+        default=None, description="file with the plugin's token; else $TRIMTAB_TOKEN_FILE, else run_dir/token"
+    )
+    run_dir: FilePath | None = Field(
+        default=None,
+        description="shared with the plugin; else $TRIMTAB_RUN_DIR, else state folder/run",
+    )
+    timeout_seconds: Seconds = Field(default=5.0, description="longest wait for one answer of the engine")
+    tls: TlsSection = TlsSection()
+
+
+class SloSection(Section):
+    """The operator's limits; a limit that is not set does not count."""
+
+    ttft_p50_seconds: Seconds | None = Field(default=None, description="time to first token, median")
+    ttft_p90_seconds: Seconds | None = Field(default=None, description="time to first token, 90th percentile")
+    ttft_p99_seconds: Seconds | None = Field(default=None, description="time to first token, 99th percentile")
+    itl_p50_seconds: Seconds | None = Field(default=None, description="time between tokens, median")
+    itl_p90_seconds: Seconds | None = Field(default=None, description="time between tokens, 90th percentile")
+    itl_p99_seconds: Seconds | None = Field(default=None, description="time between tokens, 99th percentile")
+    e2e_p50_seconds: Seconds | None = Field(default=None, description="whole request, median")
+    e2e_p90_seconds: Seconds | None = Field(default=None, description="whole request, 90th percentile")
+    e2e_p99_seconds: Seconds | None = Field(default=None, description="whole request, 99th percentile")
+    error_ratio: Share | None = Field(default=None, description="share of requests that may fail")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        for metric in ("ttft", "itl", "e2e"):
+            limits = [(q, getattr(self, f"{metric}_{q}_seconds")) for q in ("p50", "p90", "p99")]
+            known = [(q, limit) for q, limit in limits if limit is not None]
+            for (low, a), (high, b) in pairwise(known):
+                if a > b:
+                    raise ValueError(
+                        f"{metric}_{low}_seconds ({a:g}) is above {metric}_{high}_seconds ({b:g})"
+                    )
+        return self
+
+    def limits(self) -> Slo:
+        """The limits as the tuner takes them."""
+        found: list[Limit] = []
+        for metric in get_args(LatencyName):
+            for quantile in QUANTILES:
+                seconds = getattr(self, f"{metric}_p{quantile * 100:.0f}_seconds")
+                if seconds is not None:
+                    found.append(Limit(metric, quantile, seconds))
+        return Slo(tuple(found), self.error_ratio)
+
+
+def _quantile(value: float) -> float:
+    if value not in QUANTILES:
+        raise ValueError(f"{value:g} is not measured: one of {', '.join(f'{q:g}' for q in QUANTILES)}")
+    return value
+
+
+class ObjectiveSection(Section):
+    """What a campaign makes better."""
+
+    name: ObjectiveName = Field(default="goodput", description="the figure a campaign makes better")
+    quantile: Annotated[float, AfterValidator(_quantile)] = Field(
+        default=Objective().quantile, description="quantile of ttft, itl and e2e: 0.5, 0.9 or 0.99"
+    )
+
+
+def _objective(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _clock(value: str) -> str:
+    minute = minute_of_day(value)
+    return f"{minute // 60:02d}:{minute % 60:02d}"
+
+
+def _span(value: str) -> str:
+    return str(QuietHours.parse(value))
+
+
+Clock = Annotated[str, AfterValidator(_clock)]
+Span = Annotated[str, AfterValidator(_span)]
+
+
+class TuneSection(Section):
+    """What a campaign may do, and when."""
+
+    objective: Annotated[ObjectiveSection, BeforeValidator(_objective)] = Field(
+        default=ObjectiveSection(), description="a name, or {name, quantile}"
+    )
+    knobs: list[str] | None = Field(
+        default=None, description="knobs a campaign may move; unset: every hot one"
+    )
+    min_effect: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.03, description="least gain worth a promotion, ratio"
+    )
+    max_regression: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.10, description="what another metric without a limit may lose, ratio"
+    )
+    minutes: Annotated[float, Field(gt=0, le=7 * 24 * 60)] = Field(
+        default=240, description="length of a campaign"
+    )
+    restarts: Annotated[int, Field(ge=0, le=0)] = Field(
+        default=0, description="restarts a campaign may spend; only 0: the cold lane is not there yet"
+    )
+    lease_seconds: Annotated[float, Field(ge=2, le=120)] = Field(
+        default=30, description="an engine left alone in a trial goes back by itself after this long"
+    )
+    max_temperature_celsius: Annotated[float, Field(gt=0, le=150)] = Field(
+        default=85, description="a hotter NPU aborts the trial"
+    )
+    schedule: list[Clock] = Field(default=[], description="times of day at which a campaign begins by itself")
+    quiet_hours: list[Span] = Field(
+        default=[],
+        description="spans of the day in which nothing is tried",
+    )
+
+    @field_validator("knobs")
+    @classmethod
+    def _known_knobs(cls, names: list[str] | None) -> list[str] | None:
+        for name in names or ():
+            if name not in HOT_KNOBS:
+                near = difflib.get_close_matches(name, HOT_KNOBS, n=1)
+                mend = f"did you mean {near[0]}?" if near else f"hot knobs are {', '.join(HOT_KNOBS)}"
+                raise ValueError(f"{name!r} is no hot knob; {mend}")
+        return names
+
+    def settings(self, minutes: float | None = None) -> TuneSettings:
+        """What the tuner takes; `minutes`, if given, is this one campaign's length."""
+        return TuneSettings(
+            knobs=tuple(self.knobs or ()),
+            objective=Objective(self.objective.name, self.objective.quantile),
+            min_effect=self.min_effect,
+            max_regression=self.max_regression,
+            minutes=self.minutes if minutes is None else minutes,
+            max_temperature_celsius=self.max_temperature_celsius,
+            lease_seconds=self.lease_seconds,
+        )
+
+
+class VllmSource(Section):
+    """The engine's /metrics."""
+
+    interval_seconds: Seconds = Field(default=1.0, description="how often it is read")
+
+
+class NpuSmiSource(Section):
+    """The npu-smi command."""
+
+    enabled: bool | None = Field(default=None, description="unset: on, but off in the sidecar shape")
+    command: Annotated[str, Field(min_length=1)] = Field(
+        default="npu-smi", description="program: a name or a path"
+    )
+    interval_seconds: Seconds = Field(default=10.0, description="how often it is run")
+    timeout_seconds: Seconds = Field(default=15.0, description="longest wait for it")
+
+
+class NpuExporterSource(Section):
+    """The npu-exporter's /metrics: the sidecar shape's source of NPU readings."""
+
+    url: Url | None = Field(
+        default=None, description="address of its page, for example http://127.0.0.1:8082/metrics"
+    )
+    interval_seconds: Seconds = Field(default=5.0, description="how often it is read")
+
+
+class HostSource(Section):
+    """Processors and memory of the host."""
+
+    enabled: bool = Field(default=True, description="read it")
+    interval_seconds: Seconds = Field(default=5.0, description="how often it is read")
+
+
+class CollectSection(Section):
+    """The sources of samples."""
+
+    vllm: VllmSource = VllmSource()
+    npu_smi: NpuSmiSource = NpuSmiSource()
+    npu_exporter: NpuExporterSource = NpuExporterSource()
+    host: HostSource = HostSource()
+
+
+class WebSection(Section):
+    """The page, the JSON API and /metrics."""
+
+    host: Annotated[str, Field(min_length=1)] = Field(
+        default="127.0.0.1", description="address to listen on; another than loopback needs a token"
+    )
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        default=9470, description="port to listen on; 0 takes a free one"
+    )
+    token_file: FilePath | None = Field(
+        default=None, description="file with the API's token; else $TRIMTAB_WEB_TOKEN"
+    )
+    root_path: RootPath = Field(default="", description="path prefix when a proxy serves it below one")
+    allowed_hosts: list[str] = Field(default=[], description="further host names the page answers to")
+
+
+class StoreSection(Section):
+    """What Trimtab remembers."""
+
+    url: str | None = Field(
+        default=None, description="SQLAlchemy address; unset is SQLite in the state folder"
+    )
+    retention_days: Annotated[float, Field(gt=0)] = Field(
+        default=90, description="older ended campaigns are dropped"
+    )
+
+
+class Config(Section):
+    """The whole file."""
+
+    deployment: Literal["wrap", "sidecar", "node"] = Field(
+        default="node", description="how it is put beside the engine"
+    )
+    mode: Mode = Field(default="observe", description="observe changes nothing, advise asks, act does")
+    kill_switch: FilePath | None = Field(
+        default=None, description="while this file exists nothing is tried; unset is run_dir/stop"
+    )
+    engine: EngineSection = EngineSection()
+    slo: SloSection = SloSection()
+    tune: TuneSection = TuneSection()
+    collect: CollectSection = CollectSection()
+    web: WebSection = WebSection()
+    store: StoreSection = StoreSection()
+
+    @property
+    def run_dir(self) -> Path:
+        """The folder shared with the plugin."""
+        return self.engine.run_dir or paths.run_dir()
+
+    @property
+    def kill_switch_file(self) -> Path:
+        """The file that stops the mind while it exists."""
+        return self.kill_switch or self.run_dir / "stop"
+
+    @property
+    def store_url(self) -> str:
+        """SQLAlchemy address of the store."""
+        return self.store.url or f"sqlite:///{paths.state_dir() / 'trimtab.db'}"
+
+    @property
+    def reads_npu_smi(self) -> bool:
+        """Whether npu-smi is run: a sidecar has no devices and must not open them."""
+        chosen = self.collect.npu_smi.enabled
+        return self.deployment != "sidecar" if chosen is None else chosen
+
+
+def section_of(annotation: Any) -> type[Section] | None:
+    """The section a field's type holds, or None for a plain value."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    for inner in get_args(annotation):
+        found = section_of(inner)
+        if found is not None:
+            return found
+    return None
+
+
+def known_keys(model: type[Section] = Config, prefix: str = "") -> list[str]:
+    """Every key of the file as a dotted path; sections themselves are not listed."""
+    keys: list[str] = []
+    for name, field in model.model_fields.items():
+        section = section_of(field.annotation)
+        keys += known_keys(section, f"{prefix}{name}.") if section else [prefix + name]
+    return keys
+
+
+def shown(config: Config) -> dict[str, Any]:
+    """The configuration in effect as plain values, with nothing secret in it."""
+    values = config.model_dump(mode="json")
+    values["kill_switch"] = str(config.kill_switch_file)
+    values["engine"]["run_dir"] = str(config.run_dir)
+    values["store"]["url"] = without_password(config.store_url)
+    return values
+
+
+def without_password(url: str) -> str:
+    """An address whose password, if it has one, is stars."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))

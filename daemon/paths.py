@@ -1,0 +1,46 @@
+"""Where Trimtab keeps what it remembers, what it shares with the plugin, and looks for its file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+CONFIG_VARIABLE = "TRIMTAB_CONFIG"
+RUN_DIR_VARIABLE = "TRIMTAB_RUN_DIR"
+
+
+def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder of the store: `$XDG_STATE_HOME/trimtab`, else `~/.local/state/trimtab`."""
+    base = environ.get("XDG_STATE_HOME")
+    # The XDG rules say that a relative path is to be ignored.
+    root = Path(base) if base and Path(base).is_absolute() else Path.home() / ".local" / "state"
+    return root / "trimtab"
+
+
+def run_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder shared with the plugin: `$TRIMTAB_RUN_DIR`, else inside the state folder."""
+    chosen = environ.get(RUN_DIR_VARIABLE)
+    return Path(chosen) if chosen else state_dir(environ) / "run"
+
+
+def config_file(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The configuration file used when none is named, or None for the defaults.
+
+    `$TRIMTAB_CONFIG` counts even if the file is missing, so that a wrong path is said and not passed over.
+    """
+    named = environ.get(CONFIG_VARIABLE)
+    if named:
+        return Path(named)
+    base = environ.get("XDG_CONFIG_HOME")
+    home = Path(base) if base and Path(base).is_absolute() else Path.home() / ".config"
+    for candidate in (home / "trimtab" / "config.yaml", Path("/etc/trimtab/config.yaml")):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def engine_key(url: str) -> str:
+    """A short file-name-safe key of an engine's address."""
+    return hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:12]
