@@ -1,0 +1,73 @@
+"""Which scheduler builds the hot lane is known to be safe in.
+
+A fingerprint covers the source of what the hot knobs touch: the step of the scheduler, the admission of KV blocks, and
+the loop that runs utility calls between steps. `python -m trimtab_plugin.fingerprint` prints the installed vLLM's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from typing import Any
+
+SCHEDULER_PARTS = ("__init__", "schedule", "_update_after_schedule", "_preempt_request")
+ENGINE_PARTS = ("step", "step_with_batch_queue", "_process_input_queue", "_process_engine_step", "_handle_client_request")
+CACHE_PARTS = ("allocate_slots",)
+
+KNOWN: dict[str, str] = {}
+"""Fingerprint to the build it was read from."""
+
+NOT_CHECKED = {
+    "vllm_ascend": "vllm-ascend's own scheduler is in use; no build of it has been checked, so it stays as started",
+}
+"""Package of a scheduler to why it is refused; vllm-ascend keeps vLLM's scheduler unless configured otherwise."""
+
+
+def fingerprint(scheduler_class: type, cache_class: type, engine_class: type) -> str:
+    """Return 16 hex digits over the source of the relevant methods, overrides and run-time patches included."""
+    digest = hashlib.sha256()
+    for cls, parts in (
+        (scheduler_class, SCHEDULER_PARTS),
+        (cache_class, CACHE_PARTS),
+        (engine_class, ENGINE_PARTS),
+    ):
+        for part in parts:
+            for base in cls.__mro__:
+                method = base.__dict__.get(part)
+                if method is None or base is object:
+                    continue
+                digest.update(f"{base.__name__}.{part}\n{inspect.getsource(method)}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def describe(engine_core: Any) -> tuple[str, str | None]:
+    """Name the scheduler of `engine_core`, and say why hot changes are refused there (None where they are safe)."""
+    cls = type(engine_core.scheduler)
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    try:
+        found = fingerprint(cls, type(engine_core.scheduler.kv_cache_manager), type(engine_core))
+    except (OSError, TypeError) as error:
+        return name, f"the source of {name} cannot be read ({error}), so it cannot be known to be safe"
+    name = f"{name}@{found}"
+    if found in KNOWN:
+        return name, None
+    reason = NOT_CHECKED.get(cls.__module__.partition(".")[0])
+    return name, reason or f"the scheduler {name} is not one that was checked; hot changes are refused"
+
+
+def main() -> None:
+    """Print the fingerprints of the installed vLLM's schedulers, with data parallelism and without."""
+    from vllm import __version__
+    from vllm.v1.core.kv_cache_manager import KVCacheManager
+    from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.engine.core import DPEngineCoreProc, EngineCoreProc
+
+    for scheduler in (Scheduler, AsyncScheduler):
+        for engine in (EngineCoreProc, DPEngineCoreProc):
+            found = fingerprint(scheduler, KVCacheManager, engine)
+            print(f'    "{found}": "vLLM {__version__} {scheduler.__name__} {engine.__name__}",')  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
