@@ -22,7 +22,6 @@ ROOMS = ("store", "collectors", "change", "tuner", "rules", "web", "daemon", "si
 """Our top-level packages; `rules` is kept free for the second mind."""
 
 LONGEST_MODULE_LINES = 400
-PLUGIN = ROOT / "engine_plugin" / "trimtab_plugin"
 ENGINES = {"vllm", "vllm_ascend", "sglang", "trimtab_plugin"}
 """What the plugin may import besides the standard library: the engine it lives in, and itself."""
 
