@@ -1,0 +1,141 @@
+"""One simulated node: engine, traffic, cards and hand on one virtual clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from change.engine import Values
+from sim.device import Card
+from sim.engine import Engine, Request
+from sim.hand import SimulatedControl
+from sim.physics import Jitter
+from sim.scenario import SCENARIOS, Scenario, stream
+from sim.traffic import Traffic
+
+TICK_SECONDS = 1.0
+CARDS = 4
+
+
+class Node:
+    """A node that lives only while somebody advances it."""
+
+    def __init__(self, scenario: Scenario | str, seed: int, start: float, *, noise: bool = True) -> None:
+        """Boot at `start` (Unix seconds); `noise=False` switches the jitter of steps off."""
+        self.scenario = SCENARIOS[scenario] if isinstance(scenario, str) else scenario
+        self.seed = seed
+        self.start = start
+        self.drawn = self.scenario.drawn(seed)
+        self.engine = Engine(
+            self.drawn.physics,
+            Traffic(self.drawn.arrivals, stream(seed, "traffic"), start),
+            Jitter(self.drawn.physics, stream(seed, "jitter") if noise else None),
+            start=start,
+        )
+        self._boots = 1
+        self._flags: dict[str, float] = dict(self.scenario.launch)
+        self.control = SimulatedControl(self.scenario, self.engine, self._boot_id())
+        spread = stream(seed, "cards").uniform(0.97, 1.03, CARDS)
+        self.cards = [Card(float(s)) for s in spread]
+        self.failed_requests = 0
+        self._down_until = -math.inf
+        self._ticks = 0
+        self._busy = self._computed = 0.0
+
+    def _boot_id(self) -> str:
+        return f"sim-{self.scenario.name}-{self.seed}-{self._boots}"
+
+    @property
+    def now(self) -> float:
+        """Unix seconds on the node's clock."""
+        return self.engine.clock
+
+    def advance(self, until: float) -> None:
+        """Live up to `until`; any slicing of the way gives the same life."""
+        while True:
+            tick = self.start + (self._ticks + 1) * TICK_SECONDS
+            target = min(tick, until)
+            self._live(target)
+            if tick > until:
+                return
+            self._tick()
+
+    def _live(self, until: float) -> None:
+        if self.control.down:
+            # A server that is down refuses its users.
+            self.failed_requests += self.engine.drop_arrivals(min(until, self._down_until))
+            if until < self._down_until:
+                self.engine.clock = until
+                return
+            self.engine.clock = self._down_until
+            self.control.down = False
+        self.engine.run(until)
+
+    def _tick(self) -> None:
+        self._ticks += 1
+        engine = self.engine
+        busy = engine.busy_seconds - self._busy
+        computed = engine.computed_tokens * self.drawn.physics.token_seconds - self._computed
+        self._busy += busy
+        self._computed += computed
+        for card in self.cards:
+            card.tick(TICK_SECONDS, min(1.0, busy / TICK_SECONDS), min(1.0, computed / TICK_SECONDS))
+
+    def submit(self, prompt_tokens: int, output_tokens: int) -> Request:
+        """Put a client's request beside the in-process traffic, now."""
+        self.engine.accept(self.now)
+        return self.engine.submit(self.now, prompt_tokens, output_tokens)
+
+    def restart(self, flags: Mapping[str, float] | None = None, *, down_seconds: float = 60.0) -> None:
+        """Kill the engine; it comes back after `down_seconds` with `flags` over its launch values.
+
+        Requests inside fail, and so do those that arrive meanwhile.
+        """
+        self.engine.accept(self.now)
+        self.failed_requests += self.engine.drop_all()
+        self._flags.update(flags or {})
+        self._boots += 1
+        ceilings: Values = {
+            **self.scenario.ceilings,
+            **{k: v for k, v in (flags or {}).items() if k in ("batch_max_tokens", "max_num_seqs")},
+        }
+        self.control.reboot(self._boot_id(), self._flags, ceilings)
+        self.control.down = True
+        self._down_until = self.now + down_seconds
+
+    @property
+    def waiting(self) -> int:
+        """Requests in the queue."""
+        return len(self.engine.waiting)
+
+    @property
+    def running(self) -> int:
+        """Requests in the batch."""
+        return len(self.engine.running)
+
+    @property
+    def kv_usage(self) -> float:
+        """Share of the KV blocks in use."""
+        return 1.0 - self.engine.free_blocks / self.drawn.physics.kv_blocks
+
+    @property
+    def temperature_celsius(self) -> float:
+        """The hottest card."""
+        return max(card.celsius for card in self.cards)
+
+    @property
+    def completed(self) -> int:
+        """Requests that finished."""
+        return self.engine.completed
+
+    def metrics_text(self) -> str:
+        """The engine's `/metrics` page."""
+        from sim.metrics_page import page
+
+        return page(self)
+
+    def npu_smi_info(self) -> str:
+        """What `npu-smi info` prints now."""
+        from sim.npu_smi import info
+
+        return info(self)

@@ -1,0 +1,187 @@
+"""Scenarios: what a simulated node serves, with which hidden parameters, and what is asked of a tuner there."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from change.engine import Values
+from sim.physics import MAX_SEQUENCES, MAX_STEP_TOKENS, Physics
+from sim.traffic import Arrivals, Mix
+
+HOT_KNOBS = ("batch_max_tokens", "max_prefill_tokens", "long_prefill_tokens", "max_num_seqs", "watermark")
+
+LAUNCH: Values = {
+    "batch_max_tokens": 2048,
+    "max_prefill_tokens": 0,
+    "long_prefill_tokens": 0,
+    "max_num_seqs": 256,
+    "watermark": 0.0,
+}
+CEILINGS: Values = {
+    "batch_max_tokens": MAX_STEP_TOKENS,
+    "max_prefill_tokens": MAX_STEP_TOKENS,
+    "long_prefill_tokens": MAX_STEP_TOKENS,
+    "max_num_seqs": MAX_SEQUENCES,
+    "watermark": 0.5,
+}
+FLOORS: Values = {
+    # The tail decodes of a full batch must fit into one step.
+    "batch_max_tokens": MAX_SEQUENCES,
+    "max_prefill_tokens": 0,
+    "long_prefill_tokens": 0,
+    "max_num_seqs": 1,
+    "watermark": 0.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One seed's engine and traffic."""
+
+    physics: Physics
+    arrivals: Arrivals
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One story: everything a node is made from, except the seed."""
+
+    name: str
+    help: str
+    draw: Callable[[np.random.Generator], Draw]
+    knobs: tuple[str, ...] = HOT_KNOBS
+    slo: Mapping[str, float] = field(default_factory=dict)
+    """SLO key (`ttft_p90_seconds`, ...) to limit; empty is no SLO."""
+    objective: str = "goodput"
+    minutes: float = 240.0
+    """Budget of a campaign, simulated."""
+    launch: Values = field(default_factory=lambda: dict(LAUNCH))
+    ceilings: Values = field(default_factory=lambda: dict(CEILINGS))
+    floors: Values = field(default_factory=lambda: dict(FLOORS))
+    inert: bool = False
+    """The engine says it applied a config and goes on as launched: every candidate is truly equal."""
+    clamp: Callable[[Values], Values] | None = None
+    """What the engine makes of requested values, if not the same."""
+
+    def drawn(self, seed: int) -> Draw:
+        """The hidden parameters of one seed."""
+        return self.draw(stream(seed, "hidden"))
+
+    def effective(self, values: Values) -> Values:
+        """What the engine says it serves when `values` are requested."""
+        return dict(values) if self.clamp is None else dict(self.clamp(values))
+
+    def served(self, effective: Values) -> Values:
+        """What the engine's scheduler truly works with."""
+        return dict(self.launch) if self.inert else dict(effective)
+
+
+def stream(seed: int, name: str) -> np.random.Generator:
+    """A random stream of its own for each purpose, so that one never disturbs another."""
+    return np.random.default_rng(np.random.SeedSequence([seed, zlib.crc32(name.encode())]))
+
+
+def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(math.exp(rng.uniform(math.log(low), math.log(high))))
+
+
+def draw_physics(rng: np.random.Generator) -> Physics:
+    """The field's engine: weights fill the memory, a knee in prefill tokens, a knee in the batch."""
+    return Physics(
+        overhead_seconds=rng.uniform(0.004, 0.007),
+        weight_read_seconds=rng.uniform(0.016, 0.024),
+        token_seconds=rng.uniform(140e-6, 180e-6),
+        roofline_sharpness=rng.uniform(2.5, 5.0),
+        kv_read_seconds=rng.uniform(0.15e-6, 0.35e-6),
+        attention_seconds=rng.uniform(4e-9, 8e-9),
+        thrash_knee_tokens=_log_uniform(rng, 200, 1600),
+        thrash_seconds=rng.uniform(60e-6, 140e-6),
+        sequence_seconds=rng.uniform(20e-6, 60e-6),
+        batch_knee=_log_uniform(rng, 24, 64),
+        crowd_seconds=_log_uniform(rng, 0.1e-3, 0.5e-3),
+        kv_blocks=int(_log_uniform(rng, 150, 320)),
+        jitter=0.04,
+        drift=0.04,
+    )
+
+
+def _default(rng: np.random.Generator) -> Draw:
+    return Draw(draw_physics(rng), Arrivals(rate=rng.uniform(5.5, 6.5)))
+
+
+def _default_is_best(rng: np.random.Generator) -> Draw:
+    # Steps cost the same whatever they prefill up to the launch budget: a smaller cap only spends more steps, a larger
+    # one thrashes. Memory and batch are ample, so no other knob helps either.
+    physics = replace(
+        draw_physics(rng),
+        token_seconds=4e-6,
+        attention_seconds=0.0,
+        thrash_knee_tokens=2600.0,
+        thrash_seconds=200e-6,
+        batch_knee=256.0,
+        crowd_seconds=0.0,
+        kv_blocks=2048,
+    )
+    return Draw(physics, Arrivals(rate=rng.uniform(5.5, 6.5)))
+
+
+def _swinging(amplitude: float, period: float) -> Callable[[np.random.Generator], Draw]:
+    def draw(rng: np.random.Generator) -> Draw:
+        base = _default(rng)
+        return replace(base, arrivals=replace(base.arrivals, amplitude=amplitude, period_seconds=period))
+
+    return draw
+
+
+def _aa(rng: np.random.Generator) -> Draw:
+    # Below the default load: the top of the swing must not leave a standing queue, or every window is invalid.
+    base = _default(rng)
+    return replace(base, arrivals=Arrivals(base.arrivals.rate * 0.75, amplitude=0.3, period_seconds=7200.0))
+
+
+def _thin(rng: np.random.Generator) -> Draw:
+    return replace(_default(rng), arrivals=Arrivals(rate=0.05))
+
+
+def _bursty(rng: np.random.Generator) -> Draw:
+    base = _default(rng)
+    return replace(base, arrivals=replace(base.arrivals, rate=base.arrivals.rate * 0.85, burstiness=2.0))
+
+
+def _shift(rng: np.random.Generator) -> Draw:
+    base = _default(rng)
+    later = Mix(prompts=((128, 0.15), (512, 0.25), (1024, 0.6)))
+    rate = base.arrivals.rate
+    after = rate * base.arrivals.mix.mean_prompt / later.mean_prompt
+    return replace(
+        base, arrivals=replace(base.arrivals, shift_seconds=7200.0, rate_after=after, mix_after=later)
+    )
+
+
+def _clamped(values: Values) -> Values:
+    cap = values["max_prefill_tokens"]
+    return {**values, "max_prefill_tokens": cap if cap == 0 else max(cap, 1024)}
+
+
+SCENARIOS: Mapping[str, Scenario] = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("default", "the field's engine at Ascend's defaults, Poisson traffic, about 6 requests/s", _default),
+        Scenario(
+            "default-is-best",
+            "prefill is nearly free and memory ample: the launch values are truly the best",
+            _default_is_best,
+        ),
+        Scenario("aa", "knobs without any effect under a daily swing of 30%", _aa, inert=True),
+        Scenario("thin", "one request every 20 s: too little to learn from", _thin),
+        Scenario("bursty", "requests come in bursts", _bursty),
+        Scenario("diurnal", "the load swings by 20% within two hours", _swinging(0.2, 7200.0)),
+        Scenario("clamped", "the engine raises small prefill caps to 1024 and says so", _default, clamp=_clamped),
+        Scenario("shift", "after two hours prompts become long and rarer", _shift),
+    )
+}

@@ -1,0 +1,47 @@
+"""What a config truly does: a steady run at mean load, the same arrivals for every config, no noise if so wished."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from change.engine import RequestPage, RequestRecord, Values
+from sim.engine import Engine
+from sim.hand import SimulatedControl
+from sim.physics import Jitter
+from sim.scenario import SCENARIOS, Scenario, stream
+from sim.traffic import Traffic
+
+WARM_UP_SECONDS = 20.0
+
+
+def simulate(
+    scenario: Scenario | str, seed: int, values: Values, seconds: float, noise: bool = False
+) -> RequestPage:
+    """Serve `values` alone for `seconds` after a warm-up of 20 s, at the mean rate, from time 0.
+
+    Records are those whose first token came after the warm-up (epoch 1), gaps those of that epoch. The arrivals depend
+    on the seed only.
+    """
+    chosen = SCENARIOS[scenario] if isinstance(scenario, str) else scenario
+    drawn = chosen.drawn(seed)
+    steady = replace(drawn.arrivals, amplitude=0.0, shift_seconds=None)
+    engine = Engine(
+        drawn.physics,
+        Traffic(steady, stream(seed, "truth"), 0.0),
+        Jitter(drawn.physics, stream(seed, "truth jitter") if noise else None),
+        start=0.0,
+    )
+    control = SimulatedControl(chosen, engine, f"truth-{seed}")
+    control.apply({**chosen.launch, **values}, if_epoch=0, lease_seconds=None)
+    engine.begin_epoch(0)
+    engine.run(WARM_UP_SECONDS)
+    engine.begin_epoch(1)
+    engine.run(WARM_UP_SECONDS + seconds)
+    rows = [row for row in engine.finished if row[5] == 1]
+    return RequestPage(
+        now=engine.clock,
+        next_since=engine.completed,
+        lost=0,
+        records=tuple(RequestRecord(*row) for row in rows),
+        gaps={1: {i: n for i, n in enumerate(engine.gaps[1]) if n}},
+    )
