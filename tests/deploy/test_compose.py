@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from daemon.config_file import load
 from daemon.serve import MIDDLEWARE
 from tests.prepare import ROOT
 
@@ -112,9 +113,14 @@ def test_the_engines_middleware_is_the_plugins() -> None:
     assert name in {node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
 
 
+def test_the_configuration_is_valid_changes_nothing_and_leaves_npu_smi_alone() -> None:
+    config = load(ROOT / "deploy" / "trimtab.yaml")
+    assert config.deployment == "sidecar"
+    assert config.mode == "observe"
+    assert not config.reads_npu_smi
+
+
 def test_the_configuration_names_the_services_as_compose_does() -> None:
-    assert CONFIG["deployment"] == "sidecar"
-    assert CONFIG["mode"] == "observe"
     assert CONFIG["engine"]["url"] == "http://engine:8000"
     assert "--port=8000" in COMPOSE["services"]["engine"]["command"]
     host = CONFIG["collect"]["npu_exporter"]["url"].split("/")[2].partition(":")[0]
