@@ -146,6 +146,15 @@ def test_a_folder_of_something_else_is_not_emptied(image: Image, tmp_path: Path)
     assert (tmp_path / "precious").read_text() == "mine"
 
 
+def test_every_dependency_has_a_wheel_for_the_hosts_of_this_field(tmp_path: Path) -> None:
+    # Kylin V10 has glibc 2.28, and nothing may have to be compiled beside an engine.
+    wanted = ["--python-platform", "aarch64-manylinux_2_28", "--only-binary", ":all:"]
+    lock = ["-r", str(ROOT / "requirements.lock")]
+    command = ["-m", "uv", "pip", "install", "--dry-run", "--target", str(tmp_path), *wanted, *lock]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def _get(url: str) -> str | None:
     """The page, or None while nobody listens yet."""
     try:
