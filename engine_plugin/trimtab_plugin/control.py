@@ -1,4 +1,4 @@
-"""The config of one engine process: epochs, leases, and the step wrapper that is there only while it has work.
+"""The config of one engine process: epochs, leases, and a step wrapper that exists only while it has work.
 
 Runs on the engine's own thread; times are seconds of a monotonic clock, `wall` gives Unix seconds.
 """
@@ -45,7 +45,7 @@ class Controller:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """Take charge of `scheduler`; with a `refusal` (why changes are not safe here) it only answers reads."""
+        """Take charge of `scheduler`; with a `refusal` (why changes are unsafe here) only answer reads."""
         self._scheduler = scheduler
         self._knobs = SchedulerKnobs(scheduler)
         self._name = name
@@ -71,11 +71,15 @@ class Controller:
                 if self._wall() > request["expires"]:
                     return self._error(504, "the engine was busy for too long; nothing was changed")
                 return self._apply(request)
+            if request["op"] == "reset":
+                self._reset(request["epoch"])
             return self._state()
         except Exception as error:
             # Whatever it is, it must not be left half written in a serving engine.
             self._give_up(error)
-            return self._error(500, f"the plugin failed ({type(error).__name__}: {error}); launch values are back")
+            return self._error(
+                500, f"the plugin failed ({type(error).__name__}: {error}); launch values are back"
+            )
 
     def _state(self) -> Answer:
         self._expire_if_due()
@@ -102,7 +106,8 @@ class Controller:
             return self._error(422, "; ".join(problems))
         if request["if_epoch"] != self._epoch:
             return self._error(
-                409, f"epoch {request['if_epoch']} is stale: the engine is at {self._epoch}; read the state again"
+                409,
+                f"epoch {request['if_epoch']} is stale: the engine is at {self._epoch}; read the state again",
             )
         values = {**self._values, **requested}
         leased = self._deadline != float("inf")
@@ -111,8 +116,9 @@ class Controller:
         problems += [f"revert_to: {problem}" for problem in knobs.problems(revert_to)]
         if problems:
             return self._error(422, "; ".join(problems))
-        if self._refusal is not None:
-            return self._result(requested, "refused", self._refusal)
+        refusal = self._refusal or request.get("refusal")
+        if refusal is not None:
+            return self._result(requested, "refused", refusal)
 
         lease = request.get("lease_seconds")
         self._revert_to = revert_to if lease is not None else dict(values)
@@ -122,6 +128,12 @@ class Controller:
         else:
             self._arm()
         return self._result(requested, "draining" if knobs.draining else "applied", None)
+
+    def _reset(self, epoch: int) -> None:
+        """Go back to the launch values under `epoch`, which is above that of every rank."""
+        self._deadline = float("inf")
+        self._epoch = max(self._epoch, epoch - 1)
+        self._begin(self._knobs.launch)
 
     def _result(self, requested: Values, status: str, reason: str | None) -> Answer:
         read = self._knobs.effective()
@@ -156,11 +168,13 @@ class Controller:
     def _expire_if_due(self) -> None:
         if self._clock() >= self._deadline:
             self._deadline = float("inf")
-            logger.warning("trimtab: the lease of epoch %d ran out; going back to %s", self._epoch, self._revert_to)
+            logger.warning(
+                "trimtab: the lease of epoch %d ran out; going back to %s", self._epoch, self._revert_to
+            )
             self._begin(self._revert_to)
 
     def _arm(self) -> None:
-        """Wrap this scheduler instance's `schedule()` while a lease, a drain or a cap needs it, and only then."""
+        """Wrap this scheduler's `schedule()` only while a lease, a lowered cap or a prefill cap is on."""
         needed = self._deadline != float("inf") or self._knobs.needs_each_step
         if needed and not self._wrapped:
             schedule, before_step = self._scheduler.schedule, self._before_step
@@ -184,9 +198,11 @@ class Controller:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        """Put the launch values back, leave the scheduler alone from now on, and refuse changes with the reason."""
+        """Put the launch values back, leave the scheduler alone from now on, and refuse changes."""
         logger.error("trimtab: the hot lane is switched off", exc_info=error)
-        self._refusal = f"the plugin failed in this engine ({type(error).__name__}: {error}); restart it to use hot knobs"
+        self._refusal = (
+            f"the plugin failed in this engine ({type(error).__name__}: {error}); restart it to use hot knobs"
+        )
         self._deadline = float("inf")
         if self._values != self._knobs.launch:
             self._values = dict(self._knobs.launch)

@@ -1,7 +1,7 @@
 """vLLM's general plugin entry point: gives `EngineCore` the utility method the API process calls.
 
-The method lives under one name in every process that loads vLLM's plugins; the controller behind it is made at the
-first call, in the engine process, and an engine nobody asks is left exactly as it was.
+The method lives under one name in every process that loads vLLM's plugins; the controller behind it is made
+at the first call, in the engine process, and an engine nobody asks is left exactly as it was.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MODULE = "vllm.v1.engine.core"
 
 
 def trimtab_call(self: Any, request: Mapping[str, Any]) -> Answer:
-    """Answer a request of the API process on the engine's thread, between two steps; `self` is the EngineCore."""
+    """Answer the API process on the engine's thread, between two steps; `self` is the EngineCore."""
     controller = self.__dict__.get("_trimtab_controller")
     if controller is None:
         name, refusal = describe(self)

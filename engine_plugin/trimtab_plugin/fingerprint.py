@@ -1,7 +1,8 @@
 """Which scheduler builds the hot lane is known to be safe in.
 
-A fingerprint covers the source of what the hot knobs touch: the step of the scheduler, the admission of KV blocks, and
-the loop that runs utility calls between steps. `python -m trimtab_plugin.fingerprint` prints the installed vLLM's.
+A fingerprint covers the source of what the hot knobs touch: the step of the scheduler, the admission of KV
+blocks, and the loop that runs utility calls between steps. `python -m trimtab_plugin.fingerprint` prints the
+installed vLLM's.
 """
 
 from __future__ import annotations
@@ -11,20 +12,47 @@ import inspect
 from typing import Any
 
 SCHEDULER_PARTS = ("__init__", "schedule", "_update_after_schedule", "_preempt_request")
-ENGINE_PARTS = ("step", "step_with_batch_queue", "_process_input_queue", "_process_engine_step", "_handle_client_request")
+ENGINE_PARTS = (
+    "step",
+    "step_with_batch_queue",
+    "_process_input_queue",
+    "_process_engine_step",
+    "_handle_client_request",
+)
 CACHE_PARTS = ("allocate_slots",)
 
-KNOWN: dict[str, str] = {}
+KNOWN: dict[str, str] = {
+    "b0a6e1f2653a6e9e": "vLLM 0.28.0 AsyncScheduler",
+    "bc0cd220fcd411e4": "vLLM 0.28.0 Scheduler",
+    "55f4a307dfc4beb3": "vLLM 0.28.0 AsyncScheduler, data parallel",
+    "5dedf52a561bd90f": "vLLM 0.28.0 Scheduler, data parallel",
+    "a79a07b423d11382": "vLLM 0.29.0 AsyncScheduler",
+    "d7711dd37fd3c1c4": "vLLM 0.29.0 Scheduler",
+    "c4009b48810ee4c1": "vLLM 0.29.0 AsyncScheduler, data parallel",
+    "b31a52c20fa061dc": "vLLM 0.29.0 Scheduler, data parallel",
+    "5e81e12bf3f72339": "vLLM 0.30.0 AsyncScheduler",
+    "fbbf788a0511d1fe": "vLLM 0.30.0 Scheduler",
+    "20fa6f05675de4cd": "vLLM 0.30.0 AsyncScheduler, data parallel",
+    "e772f3eff946a230": "vLLM 0.30.0 Scheduler, data parallel",
+    "516f2e89ecd5a7e2": "vLLM 0.31.0 AsyncScheduler",
+    "5918e6acbadc74be": "vLLM 0.31.0 Scheduler",
+    "682182cc640946e2": "vLLM 0.31.0 AsyncScheduler, data parallel",
+    "4ef7a2adc62c943e": "vLLM 0.31.0 Scheduler, data parallel",
+    "2d0658c84059cbaf": "vLLM 0.32.0 AsyncScheduler",
+    "87634eae816ec17f": "vLLM 0.32.0 Scheduler",
+    "818b82fccc66b301": "vLLM 0.32.0 AsyncScheduler, data parallel",
+    "2ff1dea56d60d2c7": "vLLM 0.32.0 Scheduler, data parallel",
+}
 """Fingerprint to the build it was read from."""
 
 NOT_CHECKED = {
-    "vllm_ascend": "vllm-ascend's own scheduler is in use; no build of it has been checked, so it stays as started",
+    "vllm_ascend": "no build of vllm-ascend's own schedulers was checked, so hot changes are refused",
 }
-"""Package of a scheduler to why it is refused; vllm-ascend keeps vLLM's scheduler unless configured otherwise."""
+"""Package of a scheduler to why it is refused; by default vllm-ascend keeps vLLM's own scheduler."""
 
 
 def fingerprint(scheduler_class: type, cache_class: type, engine_class: type) -> str:
-    """Return 16 hex digits over the source of the relevant methods, overrides and run-time patches included."""
+    """Return 16 hex digits over the source of the relevant methods, overrides and patches included."""
     digest = hashlib.sha256()
     for cls, parts in (
         (scheduler_class, SCHEDULER_PARTS),
@@ -41,7 +69,7 @@ def fingerprint(scheduler_class: type, cache_class: type, engine_class: type) ->
 
 
 def describe(engine_core: Any) -> tuple[str, str | None]:
-    """Name the scheduler of `engine_core`, and say why hot changes are refused there (None where they are safe)."""
+    """Name the scheduler of `engine_core`; say why hot changes are refused there (None: they are safe)."""
     cls = type(engine_core.scheduler)
     name = f"{cls.__module__}.{cls.__qualname__}"
     try:

@@ -31,9 +31,11 @@ class Gate:
         return None
 
     def close(self, lease_seconds: float, retry_after: float) -> None:
-        """Close for at most `lease_seconds` (above 0, at most 120); clients are told to retry after `retry_after` s."""
+        """Close for `lease_seconds` (above 0, at most 120); `retry_after` (seconds) is what clients are told."""
         if not 0 < lease_seconds <= MAX_LEASE_SECONDS:
-            raise ValueError(f"lease_seconds must be above 0 and at most {MAX_LEASE_SECONDS:g}, not {lease_seconds:g}")
+            raise ValueError(
+                f"lease_seconds must be above 0 and at most {MAX_LEASE_SECONDS:g}, not {lease_seconds:g}"
+            )
         self._closed_until = self._clock() + lease_seconds
         self.retry_after = retry_after
 

@@ -1,4 +1,4 @@
-"""The hot knobs of one vLLM V1 scheduler: which exist there, their bounds, and how they are written between steps.
+"""The hot knobs of one vLLM V1 scheduler: which exist there, their bounds, and how they are written.
 
 Everything here runs on the engine's own thread. The start-up values of the buffers are ceilings, and
 `scheduler_config.max_num_batched_tokens` and `max_num_seqs` are never written: the workers share that object.
@@ -29,8 +29,8 @@ class SchedulerKnobs:
     def __init__(self, scheduler: Any) -> None:
         self._scheduler = scheduler
         self._config = scheduler.scheduler_config
-        # 0.31 and later cap admission apart from the model runner's slots; before, one number does both and the
-        # scheduler asserts at the end of each step that no more than that are running.
+        # 0.31 and later cap admission apart from the model runner's slots; before, one number does both and
+        # the scheduler asserts at the end of each step that no more than that are running.
         self._ratchet = not hasattr(scheduler, "max_num_active_reqs")
         self._seqs_attribute = "max_num_running_reqs" if self._ratchet else "max_num_active_reqs"
         self._tokens_per_decode = 1 + int(getattr(scheduler, "num_spec_tokens", 0) or 0)
@@ -58,7 +58,7 @@ class SchedulerKnobs:
         self._written_seqs = self.launch[SEQS]
 
     def _smallest_chunk(self, max_model_len: int) -> int:
-        """Return the fewest prompt tokens a step must have room for, or some prompt would never be scheduled."""
+        """Return the fewest prompt tokens a step must have room for, lest some prompt is never scheduled."""
         if not self._chunked:
             return max_model_len
         scheduler = self._scheduler
@@ -72,7 +72,7 @@ class SchedulerKnobs:
         return min(floor, int(self.ceilings[BATCH]))
 
     def floors(self, values: Mapping[str, float]) -> Values:
-        """Return the lowest working values beside `values`; 0 stays allowed for the two prefill knobs (off)."""
+        """Return the lowest working values beside `values`; 0 (off) is allowed for the two prefill knobs."""
         floors: Values = {BATCH: max(self._chunk_floor, int(values[SEQS]) * self._tokens_per_decode)}
         floors[BATCH] = min(floors[BATCH], self.launch[BATCH])
         if self._chunked:
@@ -159,7 +159,8 @@ class SchedulerKnobs:
         seqs = len(running)
         budget = target[BATCH]
         if seqs > target[SEQS]:
-            # While it drains, more decode than the target's budget was checked for: keep the tail from starving.
+            # While it drains, more decode than the target's budget was checked for: keep the tail from
+            # starving.
             budget = max(budget, seqs * self._tokens_per_decode)
         if self._ratchet:
             self._write_seqs()

@@ -1,9 +1,9 @@
 """Exact figures of finished requests, and token gaps by epoch, as the API process sees them.
 
-The engine's stat logger calls `Ring.record` once per engine output. That only keeps references; the work of turning
-them into records is done when somebody reads, against the history of epochs that is known by then. A token or a finish
-counts in the epoch that was current when the API process received it, so the steps in flight at a switch (one, or two
-under async scheduling) count in the new epoch.
+The engine's stat logger calls `Ring.record` once per engine output. That only keeps references; the work of
+turning them into records is done when somebody reads, against the history of epochs that is known by then. A
+token or a finish counts in the epoch that was current when the API process received it, so the steps in
+flight at a switch (one, or two under async scheduling) count in the new epoch.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class EpochLog:
         self.known_until = max(self.known_until, now)
 
     def at(self, moment: float) -> int:
-        """Return the epoch current at `moment`; the oldest known one for anything earlier, 0 while none is known."""
+        """Return the epoch at `moment`; the oldest known for anything earlier, 0 while none is known."""
         if not self._epochs:
             return 0
         return self._epochs[max(0, bisect_right(self._starts, moment) - 1)]
@@ -92,8 +92,8 @@ class Ring:
         while pending and pending[0][0] <= until:
             now, first, gaps, finished = pending.popleft()
             for latency in first:
-                # Both were computed as now - arrival on doubles this close together, which is exact: the arrival is the
-                # same double again when the request finishes.
+                # Both were computed as now - arrival on doubles this close together, which is exact: the
+                # arrival is the same double again when the request finishes.
                 self._first_tokens.setdefault(now - latency, []).append(now)
             if gaps:
                 self._count(self.epochs.at(now), gaps)
@@ -113,7 +113,9 @@ class Ring:
             "next_since": records[-1]["seq"] if records else last,
             "lost": max(0, oldest - since - 1),
             "records": records,
-            "gaps": {str(epoch): {str(b): n for b, n in sorted(g.items())} for epoch, g in self._gaps.items()},
+            "gaps": {
+                str(epoch): {str(b): n for b, n in sorted(g.items())} for epoch, g in self._gaps.items()
+            },
         }
 
     def _count(self, epoch: int, gaps: list[float]) -> None:
@@ -128,7 +130,9 @@ class Ring:
 
     def _finish(self, now: float, request: Any) -> None:
         arrival = now - request.e2e_latency
-        first_token = self._first_token(arrival, now - request.decode_time) if request.num_generation_tokens else None
+        first_token = (
+            self._first_token(arrival, now - request.decode_time) if request.num_generation_tokens else None
+        )
         epoch = self.epochs.at
         self._records.append(
             {

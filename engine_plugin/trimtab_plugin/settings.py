@@ -19,7 +19,7 @@ def starts_closed(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 class TokenFile:
-    """The shared secret, read from the file named by `TRIMTAB_TOKEN_FILE` at each check so that it can be rotated."""
+    """The shared secret: the file named by `TRIMTAB_TOKEN_FILE`, read at each check so that it can rotate."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._path = environ.get("TRIMTAB_TOKEN_FILE", "").strip()
@@ -39,7 +39,10 @@ class TokenFile:
         try:
             token = Path(self._path).read_bytes().strip()
         except OSError as error:
-            return None, f"the engine cannot read its TRIMTAB_TOKEN_FILE ({error.strerror}): mend its path or permissions"
+            return (
+                None,
+                f"the engine cannot read its TRIMTAB_TOKEN_FILE ({error.strerror}): mend path or permissions",
+            )
         if not token:
             return None, "the engine's TRIMTAB_TOKEN_FILE is empty: write a secret into it"
         return token, None

@@ -32,8 +32,8 @@ class RingLogger(StatLoggerBase):  # type: ignore[misc]  # vLLM is not installed
         try:
             self._record(iteration_stats)
         except Exception as error:
-            # vLLM does not promise the shape of its statistics, and an error here would end the server's output loop:
-            # stop recording, say so on the HTTP side.
+            # vLLM does not promise the shape of its statistics, and an error here would end the server's
+            # output loop: stop recording, say so on the HTTP side.
             self._record = None
             RING.problem = f"this vLLM's statistics are not understood ({type(error).__name__}: {error})"
             logger.exception("trimtab: request timings are switched off")

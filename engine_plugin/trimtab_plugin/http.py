@@ -1,0 +1,428 @@
+"""The HTTP side: an ASGI middleware that answers `/trimtab/v1` and holds the gate.
+
+It sits outside vLLM's own key check, so it checks its own token, offered as `X-Trimtab-Token: TOKEN` or
+`Authorization: Bearer TOKEN`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from trimtab_plugin import __version__
+from trimtab_plugin.gate import MAX_LEASE_SECONDS, Gate
+from trimtab_plugin.link import Answer, EngineLink, LinkError, RanksDiffer
+from trimtab_plugin.ring import RING, Ring
+from trimtab_plugin.settings import TokenFile, disabled, starts_closed
+
+logger = logging.getLogger("vllm.trimtab")
+
+Scope = dict[str, Any]
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+PREFIX = "/trimtab"
+ROUTES = {
+    "/trimtab/v1/state": "GET",
+    "/trimtab/v1/requests": "GET",
+    "/trimtab/v1/knobs": "POST",
+    "/trimtab/v1/gate": "POST",
+}
+GATED = (
+    "/v1",
+    "/v2",
+    "/inference/v1",
+    "/cohere/v2",
+    "/generate",
+    "/invocations",
+    "/pooling",
+    "/classify",
+    "/score",
+    "/rerank",
+)
+"""Paths that make work for the engine, themselves and below; `/health`, `/metrics` and the rest stay open."""
+
+MAX_BODY_BYTES = 64 * 1024
+MAX_LEASE = 3600.0
+TOKEN_HEADER = b"x-trimtab-token"
+
+
+class Refused(Exception):
+    """An answer that is an error: HTTP status, JSON body, extra headers."""
+
+    def __init__(
+        self, status: int, error: str, headers: Mapping[str, str] | None = None, **more: Any
+    ) -> None:
+        super().__init__(error)
+        self.status = status
+        self.body = {"error": error, **more}
+        self.headers = dict(headers or {})
+
+
+class Middleware:
+    """`--middleware trimtab_plugin.http.Middleware` of a vLLM server (0.28 to 0.32)."""
+
+    def __init__(self, app: App, *, ring: Ring = RING, token: TokenFile | None = None) -> None:
+        self._app = app
+        self._off = disabled()
+        self._ring = ring
+        self._token = token or TokenFile()
+        self._gate = Gate()
+        self._change = asyncio.Lock()
+        self._link: EngineLink | None = None
+        self._lease_due: float | None = None
+        self._watch: asyncio.Task[None] | None = None
+        if starts_closed() and not self._off:
+            self._gate.close(MAX_LEASE_SECONDS, retry_after=5)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._off or scope["type"] not in ("http", "websocket"):
+            return await self._app(scope, receive, send)
+        path = scope["path"]
+        root = scope.get("root_path", "")
+        if root and path.startswith(root):
+            path = path[len(root) :]
+        if scope["type"] == "http" and (path == PREFIX or path.startswith(PREFIX + "/")):
+            return await self._answer(path, scope, receive, send)
+        if self._gate.closed and is_gated(path):
+            offered = header(scope, TOKEN_HEADER)
+            if not self._token.matches(offered):
+                return await self._turn_away(scope, receive, send)
+        return await self._app(scope, receive, send)
+
+    async def _turn_away(self, scope: Scope, receive: Receive, send: Send) -> None:
+        remaining = self._gate.lease_remaining_seconds or 0.0
+        retry_after = max(1, math.ceil(min(self._gate.retry_after, remaining) or 1))
+        body = {
+            "error": {
+                "message": "the server takes no new requests for the moment",
+                "type": "overloaded",
+                "code": 503,
+            }
+        }
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1013, "reason": "try again later"})
+            return
+        await respond(send, 503, body, {"Retry-After": str(retry_after)})
+
+    async def _answer(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = await self._route(path, scope, receive)
+        except Refused as refused:
+            await respond(send, refused.status, refused.body, refused.headers)
+        except LinkError as error:
+            await respond(send, 503, {"error": str(error)})
+        except Exception as error:
+            logger.exception("trimtab: %s failed", path)
+            await respond(send, 500, {"error": f"the plugin failed: {type(error).__name__}: {error}"})
+        else:
+            await respond(send, 200, body)
+
+    async def _route(self, path: str, scope: Scope, receive: Receive) -> dict[str, Any]:
+        method = ROUTES.get(path)
+        if method is None:
+            raise Refused(404, f"no such path: {path}; there are {', '.join(ROUTES)}")
+        if scope["method"] != method:
+            raise Refused(
+                405, f"{path} takes {method}, not {scope['method']}", {"Allow": method, "Connection": "close"}
+            )
+        self._authorise(scope, write=method == "POST")
+        if path.endswith("/state"):
+            return await self._state(scope)
+        if path.endswith("/requests"):
+            return await self._requests(scope)
+        body = await read_json(scope, receive)
+        if path.endswith("/knobs"):
+            return await self._knobs(scope, body)
+        return self._set_gate(scope, body)
+
+    def _authorise(self, scope: Scope, *, write: bool) -> None:
+        if not write and listens_on_loopback(scope):
+            return
+        problem = self._token.problem()
+        if problem is not None:
+            what = "changes are refused" if write else "it listens beyond loopback, so reads are refused too"
+            raise Refused(403, f"{problem}; {what}", {"Connection": "close"})
+        offered = header(scope, TOKEN_HEADER)
+        if offered is None:
+            bearer = header(scope, b"authorization") or b""
+            offered = bearer[7:].strip() if bearer[:7].lower() == b"bearer " else None
+        if not self._token.matches(offered):
+            what = "missing" if offered is None else "wrong"
+            raise Refused(
+                401,
+                f"the token is {what}: send the secret of TRIMTAB_TOKEN_FILE in the header X-Trimtab-Token",
+                {"WWW-Authenticate": "Bearer", "Connection": "close"},
+            )
+
+    async def _state(self, scope: Scope) -> dict[str, Any]:
+        link = self._engine(scope)
+        answer = await self._read(link)
+        return {
+            "plugin": __version__,
+            "engine": "vllm",
+            "engine_version": engine_version(),
+            "boot_id": answer["boot_id"],
+            "epoch": answer["epoch"],
+            "values": answer["values"],
+            "ceilings": answer["ceilings"],
+            "floors": answer["floors"],
+            "lease_remaining_seconds": answer["lease_remaining_seconds"],
+            "gate": "closed" if self._gate.closed else "open",
+            "dp_ranks": link.ranks,
+            "api_servers": link.api_servers,
+            "scheduler": answer["scheduler"],
+            "scheduler_known": answer["scheduler_known"],
+        }
+
+    async def _knobs(self, scope: Scope, body: dict[str, Any]) -> dict[str, Any]:
+        request = knobs_request(body)
+        link = self._engine(scope)
+        refusal = link.refusal()
+        async with self._change:
+            try:
+                answer = await link.call({**request, "refusal": refusal})
+            except RanksDiffer as error:
+                return await self._settle(link, request, error)
+        self._learn(answer)
+        if "error" in answer:
+            raise Refused(answer["code"], answer["error"], epoch=answer["epoch"])
+        return {key: answer[key] for key in ("epoch", "requested", "effective", "status", "reason")}
+
+    async def _settle(self, link: EngineLink, request: dict[str, Any], error: RanksDiffer) -> dict[str, Any]:
+        state = await link.settle()
+        self._learn(state)
+        return {
+            "epoch": state["epoch"],
+            "requested": request["values"],
+            "effective": {
+                name: state["values"][name] for name in request["values"] if name in state["values"]
+            },
+            "status": "refused",
+            "reason": f"{error}; all of them are back on their launch values",
+        }
+
+    async def _requests(self, scope: Scope) -> dict[str, Any]:
+        since = query_since(scope)
+        ring = self._ring
+        if ring.problem is not None:
+            raise Refused(503, ring.problem)
+        if not ring.attached:
+            raise Refused(
+                503,
+                "no request timings: is --disable-log-stats set, or trimtab not named in VLLM_PLUGINS?",
+            )
+        link = self._engine(scope)
+        if link.api_servers > 1:
+            raise Refused(
+                503,
+                f"no request timings: each of {link.api_servers} API servers sees only its own requests",
+            )
+        # Everything received before the engine's answer can be told its epoch for certain, a lapsed lease
+        # included.
+        await self._read(link)
+        ring.flush(ring.epochs.known_until)
+        return {"now": time.time(), **ring.page(since)}
+
+    def _set_gate(self, scope: Scope, body: dict[str, Any]) -> dict[str, Any]:
+        expect_keys(body, {"state", "lease_seconds", "retry_after"})
+        state = body.get("state")
+        if state not in ("open", "closed"):
+            raise Refused(400, f'state must be "open" or "closed", not {state!r}')
+        link = self._engine(scope)
+        if link.api_servers > 1:
+            raise Refused(
+                503, f"the gate cannot be shared by {link.api_servers} API servers: use --api-server-count 1"
+            )
+        if state == "closed":
+            lease = number(body, "lease_seconds", MAX_LEASE_SECONDS)
+            if lease is None:
+                raise Refused(400, f"a closed gate needs lease_seconds, at most {MAX_LEASE_SECONDS:g}")
+            retry_after = number(body, "retry_after", MAX_LEASE)
+            self._gate.close(lease, 1.0 if retry_after is None else retry_after)
+        else:
+            self._gate.open()
+        return {
+            "gate": "closed" if self._gate.closed else "open",
+            "lease_remaining_seconds": self._gate.lease_remaining_seconds,
+            "retry_after": self._gate.retry_after,
+        }
+
+    def _engine(self, scope: Scope) -> EngineLink:
+        client = getattr(scope["app"].state, "engine_client", None)
+        if client is None:
+            raise Refused(503, "the engine is not ready yet")
+        if self._link is None:
+            self._link = EngineLink(client)
+        return self._link
+
+    async def _read(self, link: EngineLink) -> Answer:
+        """Read the engine's state and learn its epochs; this expires leases."""
+        try:
+            answer = await link.call({"op": "state"})
+        except RanksDiffer:
+            answer = await link.settle()
+        if "error" in answer:
+            raise Refused(answer["code"], answer["error"])
+        self._learn(answer)
+        return answer
+
+    def _learn(self, answer: Answer) -> None:
+        self._ring.epochs.learn([(epoch, start) for epoch, start in answer["history"]], answer["now"])
+        remaining = answer.get("lease_remaining_seconds")
+        if "error" not in answer:
+            self._lease_due = None if remaining is None else time.monotonic() + remaining
+            if self._lease_due is not None and (self._watch is None or self._watch.done()):
+                self._watch = asyncio.get_running_loop().create_task(self._watch_lease())
+
+    async def _watch_lease(self) -> None:
+        """Ask the engine when its lease has run out: an idle one would not notice by itself."""
+        while self._lease_due is not None and self._link is not None:
+            wait = self._lease_due - time.monotonic()
+            if wait > -0.01:
+                await asyncio.sleep(max(0.0, wait) + 0.02)
+                continue
+            try:
+                await self._read(self._link)
+            except (LinkError, Refused) as error:
+                # The engine expires the lease by itself before its next step; the next read will learn of it.
+                logger.warning("trimtab: %s", error)
+                self._lease_due = None
+
+
+def is_gated(path: str) -> bool:
+    """Say whether `path` makes work for the engine."""
+    return any(path == gated or path.startswith(gated + "/") for gated in GATED)
+
+
+def header(scope: Scope, name: bytes) -> bytes | None:
+    """Return a request header's value; names in `scope` are lower case by the ASGI standard."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return bytes(value)
+    return None
+
+
+def listens_on_loopback(scope: Scope) -> bool:
+    """Say whether the server was told to listen on a loopback address or a Unix socket, and nowhere else."""
+    args = getattr(scope["app"].state, "args", None)
+    if getattr(args, "uds", None):
+        return True
+    host = getattr(args, "host", None)
+    if not host:
+        return False
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def engine_version() -> str:
+    """Return the version of the vLLM this process runs."""
+    import vllm  # only in a server
+
+    return str(vllm.__version__)
+
+
+async def read_json(scope: Scope, receive: Receive) -> dict[str, Any]:
+    """Read a JSON object of at most 64 KiB; a longer body is refused without being read."""
+    too_long = Refused(413, f"the body is over {MAX_BODY_BYTES} bytes", {"Connection": "close"})
+    length = header(scope, b"content-length")
+    if length is not None and (not length.isdigit() or int(length[:19]) > MAX_BODY_BYTES):
+        raise too_long
+    data = b""
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refused(400, "the body ended early")
+        data += message.get("body", b"")
+        if len(data) > MAX_BODY_BYTES:
+            raise too_long
+        if not message.get("more_body"):
+            break
+    try:
+        body = json.loads(data, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise Refused(400, f"the body is not valid JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise Refused(400, "the body must be a JSON object")
+    return body
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def knobs_request(body: dict[str, Any]) -> dict[str, Any]:
+    """Check the shape of a knobs request; names and bounds are the engine's to check."""
+    expect_keys(body, {"values", "if_epoch", "lease_seconds", "revert_to"})
+    for key in ("values", "revert_to"):
+        values = body.get(key)
+        if key == "revert_to" and values is None:
+            continue
+        if not isinstance(values, dict) or (key == "values" and not values):
+            raise Refused(400, f"{key} must be an object of knob names and numbers")
+        for name, value in values.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 2**53:
+                raise Refused(422, f"{key}: {name} must be a number within 2**53, not {str(value)[:80]}")
+    epoch = body.get("if_epoch")
+    if isinstance(epoch, bool) or not isinstance(epoch, int) or abs(epoch) > 2**53:
+        raise Refused(400, "if_epoch must be the whole number of the epoch you read")
+    return {
+        "op": "knobs",
+        "values": body["values"],
+        "if_epoch": epoch,
+        "lease_seconds": number(body, "lease_seconds", MAX_LEASE),
+        "revert_to": body.get("revert_to") or {},
+    }
+
+
+def expect_keys(body: dict[str, Any], known: set[str]) -> None:
+    unknown = sorted(set(body) - known)
+    if unknown:
+        raise Refused(400, f"unknown key {unknown[0][:80]!r}: there are {', '.join(sorted(known))}")
+
+
+def number(body: dict[str, Any], key: str, highest: float) -> float | None:
+    """Return `body[key]` as seconds above 0 and at most `highest`; None when absent or null."""
+    value = body.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= highest:
+        raise Refused(400, f"{key} must be above 0 and at most {highest:g} seconds, not {str(value)[:80]}")
+    return float(value)
+
+
+def query_since(scope: Scope) -> int:
+    """Return `since` of the query, 0 when absent."""
+    text = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("since", ["0"])[-1]
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise Refused(400, f"since must be a whole number, not {text[:80]!r}")
+    return int(text)
+
+
+async def respond(
+    send: Send, status: int, body: dict[str, Any], headers: Mapping[str, str] | None = None
+) -> None:
+    """Send `body` as JSON."""
+    data = json.dumps(body, separators=(",", ":")).encode()
+    sent = {"content-type": "application/json", "content-length": str(len(data)), "cache-control": "no-store"}
+    sent.update((name.lower(), value) for name, value in (headers or {}).items())
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in sent.items()],
+        }
+    )
+    await send({"type": "http.response.body", "body": data})
