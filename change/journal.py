@@ -32,7 +32,7 @@ NEXT: Mapping[str, frozenset[str]] = {
 }
 
 
-class JournalUnwritable(Exception):
+class JournalUnwritable(StoreError):
     """The journal cannot be written, so nothing may be changed; the text says why."""
 
 
@@ -67,6 +67,7 @@ class Journal:
         now: float,
         *,
         undoes: Sequence[int] = (),
+        campaign_id: int | None = None,
     ) -> int:
         """Write down an intended change and its undo; return the entry's id.
 
@@ -84,6 +85,7 @@ class Journal:
             change=plain(change),
             undo=plain(undo),
             undoes=list(undoes) or None,
+            campaign_id=campaign_id,
         )
         with self._writing() as session:
             session.add(entry)

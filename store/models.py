@@ -21,7 +21,8 @@ class Campaign(Base):
     """Trials under one budget and one workload."""
 
     __tablename__ = "campaign"
-    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012  a forgotten campaign's id is never used again
+    # A forgotten campaign's id is never used again.
+    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012
 
     id: Mapped[int] = mapped_column(primary_key=True)
     engine: Mapped[str]  # address of the engine, as configured
@@ -139,6 +140,7 @@ class JournalEntry(Base):
     effective: Mapped[dict[str, Any] | None]
     reason: Mapped[str | None]
     undoes: Mapped[list[Any] | None]  # ids of the entries that a rollback takes back
+    campaign_id: Mapped[int | None]  # the campaign behind a trial or a promotion
 
 
 class Launch(Base):

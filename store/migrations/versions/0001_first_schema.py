@@ -49,6 +49,7 @@ def upgrade() -> None:
         sa.Column("effective", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("reason", sa.String(), nullable=True),
         sa.Column("undoes", sa.JSON(none_as_null=True), nullable=True),
+        sa.Column("campaign_id", sa.Integer(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
     )
