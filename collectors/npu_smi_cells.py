@@ -1,0 +1,132 @@
+"""Cells of the `npu-smi info` table: what each header word promises, and how its cell is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+MEBIBYTE = 1024.0**2
+"""What npu-smi calls MB: a 64 GiB chip shows 65536."""
+
+HEALTH = ("OK", "Warning", "Alarm", "Critical", "UNKNOWN")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Used and total, in bytes for memory and in pages for huge pages."""
+
+    used: float
+    total: float
+
+
+class Unreadable(Exception):
+    """A cell is not what its header says."""
+
+
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_WHOLE = re.compile(r"[0-9]+")
+_BLANK = ("NA", "N/A", "-", "")
+_PAIR = re.compile(r"([0-9]+|NA|-)\s*/\s*([0-9]+|NA|-)")
+_TOKEN = re.compile(rf"(?<!\S){_PAIR.pattern}(?!\S)|\S+")
+_BUS = re.compile(r"[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]")
+
+
+def _number(text: str) -> float | None:
+    if text in _BLANK:
+        return None
+    if _NUMBER.fullmatch(text) is None:
+        raise Unreadable
+    return float(text)
+
+
+def _ratio(text: str) -> float | None:
+    value = _number(text)
+    if value is not None and value > 100.0:
+        raise Unreadable
+    return None if value is None else value / 100.0
+
+
+def _pair(text: str, unit: float) -> Usage | None:
+    match = _PAIR.fullmatch(text)
+    if match is None:
+        if text in _BLANK:
+            return None
+        raise Unreadable
+    if match[1] in _BLANK or match[2] in _BLANK:
+        return None
+    used, total = float(match[1]), float(match[2])
+    if used > total:
+        raise Unreadable
+    # 0 / 0 is how the table says that there is no such memory.
+    return Usage(used * unit, total * unit) if total else None
+
+
+def _word(text: str) -> str | None:
+    return None if text in _BLANK else text
+
+
+def _whole(text: str) -> str | None:
+    if text in _BLANK:
+        return None
+    if _WHOLE.fullmatch(text) is None:
+        raise Unreadable
+    return text
+
+
+def _health(text: str) -> str | None:
+    for word in HEALTH:
+        if text.lower() == word.lower():
+            return None if word == "UNKNOWN" else word
+    if text in _BLANK:
+        return None
+    raise Unreadable
+
+
+def _bus(text: str) -> str | None:
+    if text not in _BLANK and _BUS.fullmatch(text) is None:
+        raise Unreadable
+    return _word(text)
+
+
+Cell = str | float | Usage | None
+COLUMNS: dict[str, tuple[str, Callable[[str], Cell]]] = {
+    "NPU ID": ("npu", _whole),
+    "NPU Util(%)": ("overall_usage_ratio", _ratio),
+    "NPU": ("npu", _whole),
+    "Name": ("name", _word),
+    "Health": ("health", _health),
+    "Power(W)": ("power_watts", _number),
+    "Temp(C)": ("temperature_celsius", _number),
+    "Hugepages-Usage(page)": ("hugepages", lambda text: _pair(text, 1.0)),
+    "Chip": ("chip", _whole),
+    "Device": ("device", _whole),
+    "Phy-ID": ("phy_id", _whole),
+    "Bus-Id": ("bus_id", _bus),
+    "AICore(%)": ("aicore_usage_ratio", _ratio),
+    "Memory-Usage(MB)": ("memory", lambda text: _pair(text, MEBIBYTE)),
+    "HBM-Usage(MB)": ("hbm", lambda text: _pair(text, MEBIBYTE)),
+    "Process id in container": ("container_pid", _word),
+    "Process id": ("pid", _whole),
+    "Process name": ("process", _word),
+    "Process memory(MB)": ("process_memory", _number),
+}
+_HEADER = re.compile("|".join(re.escape(word) for word in sorted(COLUMNS, key=len, reverse=True)) + r"|\S+")
+
+Group = tuple[str, ...]
+
+
+def headers(cells: list[str]) -> tuple[Group, ...]:
+    return tuple(tuple(_HEADER.findall(cell)) for cell in cells)
+
+
+def tokens_under(cell: str, group: Group) -> list[str] | None:
+    """The cell's parts, one for each header word; None if they do not match in number."""
+    if not group:
+        return [] if not cell else None
+    if len(group) == 1 and group[0] not in ("NPU", "Chip"):
+        return [" ".join(cell.split())]
+    tokens = [match[0] for match in _TOKEN.finditer(cell)]
+    if group[-1] == "Name" and len(tokens) > len(group):
+        tokens[len(group) - 1 :] = [" ".join(tokens[len(group) - 1 :])]
+    return tokens if len(tokens) == len(group) else None

@@ -1,0 +1,301 @@
+"""The `npu-smi info` table, from text to dataclasses.
+
+The columns are those the two header rows name, in their order; nothing hangs on widths or on fixed positions.
+What cannot be read is absent and is told in a note: no row is dropped in silence and no number is made up.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from collectors.npu_smi_cells import (
+    COLUMNS,
+    HEALTH,
+    MEBIBYTE,
+    Cell,
+    Group,
+    Unreadable,
+    Usage,
+    headers,
+    tokens_under,
+)
+
+ERRORS = {
+    "-8002": "permission denied: run as a user of the driver's group",
+    "-8005": "inner error: the device is often held by another container",
+    "-8006": "time-out in the driver",
+    "-8008": "no such device",
+    "-8012": "the device is not ready",
+    "-8013": "not possible in this container",
+    "-8020": "the device is used by another container",
+    "-8255": "not supported by this device",
+}
+
+
+class TableError(Exception):
+    """The text holds no readable table; the message is the reason, in the tool's own words if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One chip; None is what the table does not say, or not readably."""
+
+    npu: str
+    chip: str
+    name: str | None = None
+    health: str | None = None
+    bus_id: str | None = None
+    phy_id: str | None = None
+    power_watts: float | None = None
+    temperature_celsius: float | None = None
+    aicore_usage_ratio: float | None = None
+    overall_usage_ratio: float | None = None
+    memory: Usage | None = None
+    hbm: Usage | None = None
+    hugepages: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process on a chip; the table names at most 8 per chip and cuts names at 15 characters."""
+
+    npu: str
+    chip: str
+    pid: str
+    name: str
+    memory_bytes: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What the text said.
+
+    `layout` is A (310 family), B (910A, 910B), B' (A3, with `Phy-ID`) or C (950, no chip column).
+    """
+
+    layout: str
+    tool_version: str | None
+    driver_version: str | None
+    chips: tuple[Chip, ...]
+    processes: tuple[Process, ...]
+    notes: tuple[str, ...]
+
+
+def parse_table(text: str) -> Table:
+    """Read the output of `npu-smi info`; raises TableError if it has no table."""
+    reader = _Reader()
+    for number, line in enumerate(text.splitlines(), 1):
+        reader.line(number, line.strip())
+    return reader.table(text)
+
+
+_RULE = re.compile(r"[+|][-=+|]*[-=][-=+|]*")
+_TITLE = re.compile(r"\|\s*npu-smi\s+([^\s|]+)(?:\s+Version:\s*([^\s|]+))?\s*\|")
+_CODE = re.compile(r"ret(?:urn)?(?: code)? is (-\d+)")
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Goes over the lines; a chip is a row under the first header and a row under the second."""
+
+    first: tuple[Group, ...] | None = None
+    second: tuple[Group, ...] | None = None
+    processes_header: tuple[Group, ...] | None = None
+    pending: tuple[int, dict[str, Cell]] | None = None
+    tool_version: str | None = None
+    driver_version: str | None = None
+    chips: dict[tuple[str, str], Chip] = field(default_factory=dict)
+    printed: set[tuple[str, str]] = field(default_factory=set)
+    processes: list[Process] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    rule_width: int = 0
+    ended_whole: bool = True
+
+    def line(self, number: int, line: str) -> None:
+        if not line:
+            return
+        if _RULE.fullmatch(line):
+            self._close_pending()
+            self.rule_width = self.rule_width or len(line)
+            self.ended_whole = line[-1] in "+|" and len(line) >= self.rule_width
+            return
+        if not line.startswith("|"):
+            # Prompts and messages around the table are nobody's rows; inside it they may be the rest of one.
+            if "|" in line or (self.first is not None and not self.ended_whole):
+                self._note(number, "not a row of the table", line)
+            return
+        if match := _TITLE.fullmatch(line):
+            self.tool_version, self.driver_version = match[1], match[2]
+            return
+        self.ended_whole = False
+        if not line.endswith("|") or len(line) < 2:
+            self._note(number, "a row that is cut off", line)
+            self._close_pending()
+            return
+        self._row(number, line, [cell.strip() for cell in line[1:-1].split("|")])
+
+    def _row(self, number: int, line: str, cells: list[str]) -> None:
+        if cells[0].startswith("No running processes"):
+            self._close_pending()
+        elif any(cell.startswith("Process id") for cell in cells):
+            self._close_pending()
+            self.processes_header = headers(cells)
+        elif "Health" in cells:
+            self._close_pending()
+            self.first, self.second, self.processes_header = headers(cells), None, None
+        elif self.first is None:
+            self._note(number, "a row before any header", line)
+        elif self.processes_header is not None:
+            self._process(number, line, cells)
+        elif self.second is None:
+            if any("Bus-Id" in group for group in headers(cells)):
+                self.second = headers(cells)
+                self._note_unknown_columns(number)
+            else:
+                self._note(number, "a row where the second header should be", line)
+        elif self.pending is None:
+            self._first_row(number, line, cells)
+        else:
+            self._second_row(number, line, cells)
+
+    def _first_row(self, number: int, line: str, cells: list[str]) -> None:
+        assert self.first is not None
+        read = self._read(number, line, cells, self.first)
+        if read is None or not isinstance(read.get("npu"), str):
+            self._note(number, "a device row that cannot be read", line)
+            # Its second row would otherwise pass for a first one.
+            self.pending = (number, {})
+            return
+        self.pending = (number, read)
+
+    def _second_row(self, number: int, line: str, cells: list[str]) -> None:
+        assert self.second is not None and self.pending is not None
+        above, first = self.pending
+        if _looks_like_first(cells, self.first):
+            self._close_pending()
+            self._first_row(number, line, cells)
+            return
+        self.pending = None
+        read = self._read(number, line, cells, self.second)
+        has_chip = any("Chip" in group for group in self.second)
+        if read is None or (has_chip and not isinstance(read.get("chip"), str)):
+            self._note(number, "a device row that cannot be read", line)
+            return
+        if not first:
+            self._note(number, f"belongs to line {above}, which could not be read", line)
+            return
+        self._add(number, line, {"chip": "0", **first, **read})
+
+    def _add(self, number: int, line: str, found: dict[str, Cell]) -> None:
+        found.pop("device", None)
+        chip = Chip(**found)  # type: ignore[arg-type]  # each column's reader gives its field's type
+        if chip.phy_id is not None and chip.bus_id is not None:
+            # A die that is partitioned is printed once for each part.
+            if (chip.phy_id, chip.bus_id) in self.printed:
+                self._note(number, f"physical id {chip.phy_id} is printed again", line)
+                return
+            self.printed.add((chip.phy_id, chip.bus_id))
+        if (chip.npu, chip.chip) in self.chips:
+            self._note(number, f"NPU {chip.npu} chip {chip.chip} is printed again", line)
+            return
+        self.chips[chip.npu, chip.chip] = chip
+
+    def _process(self, number: int, line: str, cells: list[str]) -> None:
+        assert self.processes_header is not None
+        read = self._read(number, line, cells, self.processes_header)
+        if read is None or not isinstance(read.get("npu"), str) or not isinstance(read.get("pid"), str):
+            self._note(number, "a process row that cannot be read", line)
+            return
+        memory = read.get("process_memory")
+        self.processes.append(
+            Process(
+                npu=str(read["npu"]),
+                chip=str(read.get("chip") or "0"),
+                pid=str(read["pid"]),
+                name=str(read.get("process") or ""),
+                memory_bytes=memory * MEBIBYTE if isinstance(memory, float) else None,
+            )
+        )
+
+    def _read(
+        self, number: int, line: str, cells: list[str], header: tuple[Group, ...]
+    ) -> dict[str, Cell] | None:
+        """Cells by field name; None if the row has not the header's groups."""
+        if len(cells) != len(header):
+            return None
+        found: dict[str, Cell] = {}
+        for cell, group in zip(cells, header, strict=True):
+            tokens = tokens_under(cell, group)
+            if tokens is None:
+                self._note(number, f"cells under {' '.join(group) or 'no header'} cannot be told apart", line)
+                continue
+            for token, word in zip(tokens, group, strict=True):
+                column = COLUMNS.get(word)
+                if column is None:
+                    continue
+                try:
+                    found[column[0]] = column[1](token)
+                except Unreadable:
+                    self._note(number, f"{word} is {token!r}", line)
+        return found
+
+    def _close_pending(self) -> None:
+        if self.pending is not None and self.pending[1]:
+            number, first = self.pending
+            self.notes.append(f"line {number}: NPU {first['npu']} has no readable second row")
+        self.pending = None
+
+    def _note_unknown_columns(self, number: int) -> None:
+        for group in (*(self.first or ()), *(self.second or ())):
+            for word in group:
+                if word not in COLUMNS:
+                    self.notes.append(f"line {number}: column {word!r} is not known")
+
+    def _note(self, number: int, what: str, line: str) -> None:
+        self.notes.append(f"line {number}: {what}: {line[:100]}")
+
+    def table(self, text: str) -> Table:
+        if self.first is None or self.second is None:
+            raise TableError(_reason(text))
+        self._close_pending()
+        if not self.ended_whole:
+            self.notes.append("the table is cut off: it does not end with a rule")
+        if not self.chips and not self.notes:
+            self.notes.append("the table lists no device")
+        return Table(
+            _layout(self.first, self.second),
+            self.tool_version,
+            self.driver_version,
+            tuple(self.chips.values()),
+            tuple(self.processes),
+            tuple(self.notes),
+        )
+
+
+def _looks_like_first(cells: list[str], header: tuple[Group, ...] | None) -> bool:
+    """Whether a health word stands where the first header has Health: a second row has the bus id there."""
+    if header is None or len(cells) != len(header):
+        return False
+    at = header.index(("Health",)) if ("Health",) in header else None
+    return at is not None and cells[at] in HEALTH
+
+
+def _layout(first: tuple[Group, ...], second: tuple[Group, ...]) -> str:
+    words = {word for group in (*first, *second) for word in group}
+    if "NPU ID" in words:
+        return "C"
+    if "Phy-ID" in words:
+        return "B'"
+    return "B" if any(word.startswith("HBM-Usage") for word in words) else "A"
+
+
+def _reason(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return "npu-smi printed nothing: is the driver installed?"
+    if match := _CODE.search(text):
+        return f"npu-smi failed with {match[1]}: {ERRORS.get(match[1], 'unknown code')}"
+    if any(line.startswith("|") for line in lines):
+        return "npu-smi printed a table without its header rows"
+    return f"npu-smi printed no table but: {lines[0][:120]}"
