@@ -21,7 +21,7 @@ GAP_BUCKETS = 320
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """`GET /trimtab/v1/state`."""
+    """`GET /trimtab/v1/state`; at epoch 0 nobody has changed the engine yet: its values are its flags'."""
 
     plugin: str
     engine: str

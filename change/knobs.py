@@ -47,7 +47,6 @@ class Knob:
     high: float
     log: bool
     zero_is_off: bool
-    tolerance: float
     flag: str | None
     attributes: tuple[Attribute, ...]
     help: str
@@ -105,7 +104,6 @@ _ALL = (
         high=65536,
         log=True,
         zero_is_off=False,
-        tolerance=0.0,
         flag="--max-num-batched-tokens",
         attributes=(Attribute("Scheduler.max_num_scheduled_tokens", "0.9.2"),),
         help="Tokens one engine step may hold: prompt tokens of new requests plus one per decoding request. "
@@ -123,7 +121,6 @@ _ALL = (
         high=16384,
         log=True,
         zero_is_off=True,
-        tolerance=0.0,
         flag=None,
         attributes=(Attribute("the plugin's wrapper of Scheduler.schedule", "0.9.2"),),
         help="Prompt tokens one engine step may hold over all requests; decoding requests come on top. "
@@ -140,7 +137,6 @@ _ALL = (
         high=16384,
         log=True,
         zero_is_off=True,
-        tolerance=0.0,
         flag="--long-prefill-token-threshold",
         attributes=(Attribute("Scheduler.scheduler_config.long_prefill_token_threshold", "0.9.2"),),
         help="Prompt tokens one engine step may take of one request, so that a long prompt leaves room for "
@@ -157,7 +153,6 @@ _ALL = (
         high=2048,
         log=True,
         zero_is_off=False,
-        tolerance=0.0,
         flag="--max-num-seqs",
         attributes=(
             Attribute("Scheduler.max_num_running_reqs", "0.9.2", "0.31.0"),
@@ -177,8 +172,6 @@ _ALL = (
         high=0.2,
         log=False,
         zero_is_off=False,
-        # The engine keeps whole blocks, so that a share comes back rounded to one of them.
-        tolerance=0.005,
         flag="--watermark",
         attributes=(Attribute("Scheduler.kv_cache_manager.watermark_blocks", "0.24.0"),),
         help="Share of the KV cache kept free when a request is admitted. More means fewer preemptions, "
@@ -226,7 +219,7 @@ def differences(requested: Values, effective: Values) -> list[str]:
     for name, value in requested.items():
         if name not in effective:
             found.append(f"{name} was asked to be {value:g} and does not exist in this engine")
-        elif abs(effective[name] - value) > (HOT_KNOBS[name].tolerance if name in HOT_KNOBS else 0.0):
+        elif effective[name] != value:
             found.append(f"{name} was asked to be {value:g} and is {effective[name]:g}")
     return found
 

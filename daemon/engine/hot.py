@@ -154,25 +154,25 @@ class HotEngine:
 
     def _refusal(self, response: httpx2.Response, what: str, body: bytes) -> EngineError:
         status = response.status_code
-        text, epoch = read_error(body)
+        answer = read_error(body)
+        said = answer.text or "no reason given"
         if status == HTTPStatus.NOT_FOUND:
             return PluginAbsent(
                 f"{self._name} has no Trimtab plugin: install it beside the engine and restart the engine"
             )
         if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             return PluginAbsent(
-                f"{self._name} refuses the token ({text or status}): give engine.token_file the file "
-                "that the engine was started with"
+                f"{self._name} refuses the token ({said}): give engine.token_file the file that the engine "
+                "was started with"
             )
-        if status == HTTPStatus.CONFLICT and epoch is not None:
-            return StaleEpoch(text or f"the engine is at epoch {epoch} already", epoch)
-        if status in _GATEWAY:
-            return EngineUnreachable(
-                f"{self._name} answers {what} with HTTP {status}: {text or 'no reason given'}"
-            )
+        if status == HTTPStatus.CONFLICT and answer.epoch is not None:
+            return StaleEpoch(said, answer.epoch)
+        # The plugin answers these for one missing service too; only its state tells of the whole engine.
+        if status in _GATEWAY and (what == "state" or not answer.named):
+            return EngineUnreachable(f"{self._name} answers {what} with HTTP {status}: {said}")
         if 300 <= status < 400:
             return EngineError(f"{self._name} redirects {what} elsewhere (HTTP {status}): check engine.url")
-        return EngineError(f"{self._name} answers {what} with HTTP {status}: {text or 'no reason given'}")
+        return EngineError(f"{self._name} answers {what} with HTTP {status}: {said}")
 
 
 def _base(url: str, root_path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -66,21 +67,29 @@ def read_page(body: bytes, since: int) -> RequestPage:
     return page
 
 
-def read_error(body: bytes) -> tuple[str, int | None]:
-    """Return what an error answer says, and the epoch it names if it does; anything readable will do."""
-    text = body[: 4 * _ERROR_CHARACTERS].decode(errors="replace")
-    epoch = None
+@dataclass(frozen=True, slots=True)
+class ErrorAnswer:
+    """What an error answer says; `named` if as `{"error": text}`, which a gateway in front would not."""
+
+    text: str
+    named: bool
+    epoch: int | None
+
+
+def read_error(body: bytes) -> ErrorAnswer:
+    """Read an error answer, whatever it is."""
+    text, named, epoch = body[: 4 * _ERROR_CHARACTERS].decode(errors="replace"), False, None
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
         answer = None
     if isinstance(answer, dict):
-        named = answer.get("error", answer.get("detail"))
-        text = named if isinstance(named, str) else text
+        if isinstance(answer.get("error"), str):
+            text, named = answer["error"], True
         found = answer.get("epoch")
         epoch = found if isinstance(found, int) and not isinstance(found, bool) else None
     clean = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return clean[:_ERROR_CHARACTERS], epoch
+    return ErrorAnswer(clean[:_ERROR_CHARACTERS], named, epoch)
 
 
 def _read(adapter: TypeAdapter[_T], body: bytes, what: str) -> _T:
