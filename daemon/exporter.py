@@ -1,0 +1,129 @@
+"""The daemon's own /metrics page: the last samples, turned into metric families by the METRICS table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, make_asgi_app
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector
+
+from collectors.history import History
+from collectors.metrics import METRICS, Metric
+from collectors.sample import Distribution, Sample, labels
+
+MODES = ("observe", "advise", "act")
+
+
+@dataclass(frozen=True, slots=True)
+class SelfState:
+    """What Trimtab says of itself; `switches` counts the hot changes made since it started."""
+
+    version: str
+    mode: str
+    paused: bool = False
+    campaign_active: bool = False
+    switches: int = 0
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ValueError(f"mode is one of {', '.join(MODES)}, got {self.mode!r}")
+
+
+class Exporter:
+    """Serves the page; `state` and `clock` (Unix seconds) are asked at each scrape.
+
+    A series that is no longer live in the history is not on the page. Samples carry no time stamp: the age of
+    each source's newest sample is a metric of its own. To be asked on the thread that fills the history.
+    """
+
+    content_type = CONTENT_TYPE_PLAIN_0_0_4
+
+    def __init__(
+        self,
+        history: History,
+        state: Callable[[], SelfState],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_Page(history, state, clock))
+
+    def page(self) -> bytes:
+        """The whole page in text format 0.0.4."""
+        return generate_latest(self._registry)
+
+    @property
+    def app(self) -> Callable[..., object]:
+        """An ASGI application that serves the page, in the format the client asks for."""
+        app: Callable[..., object] = make_asgi_app(self._registry)
+        return app
+
+
+class _Page(Collector):
+    def __init__(self, history: History, state: Callable[[], SelfState], clock: Callable[[], float]) -> None:
+        self._history = history
+        self._state = state
+        self._clock = clock
+
+    def describe(self) -> Iterable[Family]:
+        """None beforehand: the registry would otherwise collect to find out."""
+        return []
+
+    def collect(self) -> Iterator[Family]:
+        now = self._clock()
+        by_name: dict[str, list[Sample]] = {}
+        for sample in (*self._history.last_samples(now), *self._own(now)):
+            by_name.setdefault(sample.name, []).append(sample)
+        for name, metric in METRICS.items():
+            if name in by_name:
+                yield family(metric, by_name[name])
+
+    def _own(self, now: float) -> Iterator[Sample]:
+        state = self._state()
+        yield Sample("trimtab_build_info", 1.0, now, labels(version=state.version))
+        for mode in MODES:
+            yield Sample("trimtab_mode", float(mode == state.mode), now, labels(mode=mode))
+        yield Sample("trimtab_paused", float(state.paused), now)
+        yield Sample("trimtab_campaign_active", float(state.campaign_active), now)
+        yield Sample("trimtab_switches_total", float(state.switches), now)
+        yield Sample("trimtab_history_series", float(len(self._history)), now)
+        yield Sample("trimtab_history_refused_samples_total", float(self._history.refused), now)
+        for source, newest in sorted(self._history.source_times().items()):
+            yield Sample("trimtab_sample_age_seconds", max(0.0, now - newest), now, labels(collector=source))
+
+
+def family(metric: Metric, samples: Iterable[Sample]) -> Family:
+    """The one place where samples become a metric family."""
+    if metric.kind == "histogram":
+        histogram = HistogramMetricFamily(metric.name, metric.help)
+        for sample in samples:
+            if isinstance(sample.value, Distribution):
+                _add_histogram(histogram, metric.name, dict(sample.labels), sample.value)
+        return histogram
+    made: Family
+    if metric.kind == "counter":
+        made = CounterMetricFamily(metric.name.removesuffix("_total"), metric.help)
+    else:
+        made = GaugeMetricFamily(metric.name, metric.help)
+    for sample in samples:
+        if not isinstance(sample.value, Distribution):
+            made.add_sample(metric.name, dict(sample.labels), sample.value)
+    return made
+
+
+def _bound(value: float) -> str:
+    return "+Inf" if value == float("inf") else repr(value)
+
+
+def _add_histogram(made: Family, name: str, pairs: dict[str, str], value: Distribution) -> None:
+    for bound, count in zip(value.bounds, value.counts, strict=True):
+        made.add_sample(f"{name}_bucket", {**pairs, "le": _bound(bound)}, count)
+    if not value.bounds or value.bounds[-1] != float("inf"):
+        made.add_sample(f"{name}_bucket", {**pairs, "le": "+Inf"}, value.count)
+    made.add_sample(f"{name}_sum", pairs, value.sum)
+    made.add_sample(f"{name}_count", pairs, value.count)
