@@ -29,16 +29,16 @@ Mode = Literal["observe", "advise", "act"]
 def _http_url(value: object) -> object:
     if not isinstance(value, str):
         return value
+    if "@" in value:
+        # The address is shown on pages and in logs, so a secret must not be a part of it.
+        raise ValueError("the address holds a user or a password: put the key into a file (api_key_file)")
     try:
         parts = urlsplit(value)
         _ = parts.port  # raises ValueError for a port that is no number
     except ValueError as error:
-        raise ValueError(f"{value!r} is no address: {error}") from error
+        raise ValueError(f"{value!r} is no HTTP address: {error}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{value!r} is no HTTP address: write http://HOST:PORT")
-    if parts.username or parts.password:
-        # The address is shown on pages and in logs, so a secret must not be a part of it.
-        raise ValueError("the address holds a user or a password: put the key into a file (api_key_file)")
     return value.rstrip("/")
 
 
@@ -282,10 +282,16 @@ class WebSection(Section):
     allowed_hosts: list[str] = Field(default=[], description="further host names the page answers to")
 
 
+def _sqlite(value: str) -> str:
+    if not value.startswith(("sqlite://", "sqlite+pysqlite://")):
+        raise ValueError("must be an SQLite address, as in sqlite:////var/lib/trimtab/trimtab.db")
+    return value
+
+
 class StoreSection(Section):
     """What Trimtab remembers."""
 
-    url: str | None = Field(
+    url: Annotated[str, AfterValidator(_sqlite)] | None = Field(
         default=None, description="SQLAlchemy address; unset is SQLite in the state folder"
     )
     retention_days: Annotated[float, Field(gt=0)] = Field(

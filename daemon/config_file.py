@@ -50,10 +50,13 @@ def _explain(mistake: Any, document: Document, name: str) -> str:
     if mistake["type"] == "extra_forbidden":
         return _line(name, document.line(path), f"{dotted(path)}: unknown key{_suggestion(path)}")
     message = mistake["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    value = mistake.get("input")
-    shown = f", not {value!r}" if isinstance(value, str | int | float) and repr(value) not in message else ""
-    return _line(name, document.line(path), f"{dotted(path)}: {message}{shown}" if path else message + shown)
+    if mistake["type"] == "value_error":
+        # Our own words: they show the value where that is safe, and an address may hold a password.
+        return _line(name, document.line(path), f"{dotted(path)}: {message}" if path else message)
+    value = mistake["input"]
+    given = f", not {value!r}" if isinstance(value, str | int | float) else ""
+    message = message[:1].lower() + message[1:] + given
+    return _line(name, document.line(path), f"{dotted(path)}: {message}")
 
 
 def _suggestion(path: tuple[str | int, ...]) -> str:

@@ -34,7 +34,7 @@ ENDING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
 DAEMON_GRACE_SECONDS = 10.0
-MIDDLEWARE = "trimtab_plugin.middleware.Trimtab"
+MIDDLEWARE = "trimtab_plugin.http.Middleware"
 CANNOT_RUN = 126
 NOT_FOUND = 127
 

@@ -76,8 +76,9 @@ def parse(text: str) -> Document:
 
     Raises `YamlMistake` for bad syntax, a key written twice or not text, an alias that holds itself.
     """
-    loader = _Loader(text)
+    loader: _Loader | None = None
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             return Document(None, {})
@@ -87,14 +88,15 @@ def parse(text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise YamlMistake(
-            " ".join(filter(None, (error.context, error.problem))), mark.line + 1 if mark else None
+            ", ".join(filter(None, (error.context, error.problem))), mark.line + 1 if mark else None
         ) from error
     except yaml.YAMLError as error:
         raise YamlMistake(" ".join(str(error).split()), None) from error
     except (ValueError, RecursionError) as error:
         raise YamlMistake(f"a value cannot be read: {error}", None) from error
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
 
 
 def _walk(node: yaml.Node, path: Path, lines: dict[Path, int], above: frozenset[int]) -> None:

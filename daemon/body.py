@@ -1,0 +1,176 @@
+"""The running daemon as the web server sees it (`web.body.Body`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, Literal
+
+from change.apply import ChangeRefused
+from change.journal import JournalUnwritable
+from change.knobs import catalogue
+from change.lock import LockError
+from collectors.history import History
+from collectors.runner import Runner
+from daemon import live
+from daemon.campaigns import Campaigns
+from daemon.config import Config
+from daemon.engine_watch import EngineWatch
+from daemon.modes import Modes
+from daemon.notices import Notices
+from daemon.orders import Orders
+from web.body import Refused
+
+
+class DaemonBody:
+    """Answers from what the loops saw last, and passes orders on."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        watch: EngineWatch,
+        campaigns: Campaigns,
+        orders: Orders,
+        modes: Modes,
+        notices: Notices,
+        history: History,
+        runner: Runner,
+        clock: Callable[[], float],
+    ) -> None:
+        self._config = config
+        self._watch = watch
+        self._campaigns = campaigns
+        self._orders = orders
+        self._modes = modes
+        self._notices = notices
+        self._history = history
+        self._runner = runner
+        self._clock = clock
+
+    def live(self, now: float) -> dict[str, Any]:
+        """Describe this moment; see `web.shapes.Live`."""
+        slo = {key: value for key, value in self._config.slo.model_dump().items() if value is not None}
+        return {
+            "now": now,
+            "mode": self._modes.mode,
+            "paused": self._modes.paused,
+            "stopped": self._modes.stopped(now),
+            "engine": self._engine(),
+            "devices": live.devices(self._history),
+            "queue": live.queue(self._history),
+            "latency": live.latency(self._history, now),
+            "throughput": live.throughput(self._history, now),
+            "slo": slo or None,
+            "sources": live.sources(self._runner.health()),
+            "campaign": self._campaigns.status(),
+            "pending": self._campaigns.pending(),
+            "notices": live.notices(self._notices.standing()),
+        }
+
+    async def knobs(self) -> list[dict[str, Any]]:
+        """List the catalogue as it applies to this engine, with the values in force."""
+        state, probe = self._watch.state, self._watch.probe
+        return knob_rows(
+            "vllm" if state is None else state.engine,
+            (None if probe is None else probe.version) if state is None else state.engine_version,
+            None if state is None else state.values,
+            {} if state is None else state.floors,
+            {} if state is None else state.ceilings,
+        )
+
+    async def apply(self, values: Mapping[str, float]) -> dict[str, Any]:
+        """Apply knob values by hand."""
+        with _refusals():
+            return await self._orders.apply(values, "operator", self._clock())
+
+    async def rollback(self, n: int) -> dict[str, Any]:
+        """Take back the last `n` changes."""
+        with _refusals():
+            return await self._orders.rollback(n, "operator", self._clock())
+
+    async def pause(self) -> dict[str, Any]:
+        """Stop the mind; a running trial goes back to the incumbent at once."""
+        note = self._modes.pause()
+        await self._campaigns.stop("paused", self._clock())
+        return {"paused": True, "note": note}
+
+    async def resume(self) -> dict[str, Any]:
+        """Let the mind go on."""
+        note = self._modes.resume()
+        return {"paused": self._modes.paused, "note": note}
+
+    async def detach(self) -> dict[str, Any]:
+        """Put the launch values back, forget the promotion, and stay paused so that nothing begins again."""
+        await self.pause()
+        with _refusals():
+            return await self._orders.detach("operator", self._clock())
+
+    async def tune(self, mode: Literal["advise", "act"], minutes: float | None) -> dict[str, Any]:
+        """Start a campaign."""
+        with _refusals():
+            return await self._campaigns.start(mode, minutes, self._clock())
+
+    async def approve(self, id: str) -> dict[str, Any]:
+        """Say yes to what waits."""
+        return await self._campaigns.approve(id)
+
+    async def decline(self, id: str) -> dict[str, Any]:
+        """Say no to what waits."""
+        return await self._campaigns.decline(id)
+
+    def _engine(self) -> dict[str, Any]:
+        state, probe = self._watch.state, self._watch.probe
+        known: dict[str, Any] = {
+            "url": self._config.engine.url,
+            "reachable": self._watch.reachable,
+            "name": None,
+            "version": None if probe is None else probe.version,
+            "model": None if probe is None else probe.model,
+        }
+        if state is None:
+            return known
+        return known | {
+            "name": state.engine,
+            "version": state.engine_version,
+            "plugin": state.plugin,
+            "boot_id": state.boot_id,
+            "epoch": state.epoch,
+            "values": dict(state.values),
+            "effective": dict(state.values),
+            "launch": None if self._watch.launch is None else dict(self._watch.launch),
+            "ceilings": dict(state.ceilings),
+            "floors": dict(state.floors),
+            "lease_remaining_seconds": state.lease_remaining_seconds,
+            "gate": state.gate,
+        }
+
+
+def knob_rows(
+    engine: str,
+    version: str | None,
+    values: Mapping[str, float] | None,
+    floors: Mapping[str, float],
+    ceilings: Mapping[str, float],
+) -> list[dict[str, Any]]:
+    """The catalogue of an engine and version; with `values`, what is in force and the engine's own bounds.
+
+    Raises `ValueError` for an engine or version the catalogue does not know.
+    """
+    rows = [asdict(row) for row in catalogue(engine, version)]
+    for row in rows:
+        name = row["name"]
+        row["value"] = None if values is None else values.get(name)
+        if row["lane"] == "hot" and values is not None and name not in values and row["state"] == "hot":
+            row["state"] = "not offered by this engine"
+        row["floor"], row["ceiling"] = floors.get(name), ceilings.get(name)
+    return rows
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except (ChangeRefused, LockError, JournalUnwritable) as error:
+        raise Refused(str(error)) from error

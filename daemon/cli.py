@@ -1,0 +1,75 @@
+"""The `trimtab` command: puts the commands together and turns failures into one line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from change.engine import EngineError, EngineUnreachable
+from change.journal import JournalUnwritable
+from change.lock import LockError
+from daemon.commands import config
+from daemon.errors import BAD, UNREACHABLE, USAGE, UserError
+from store import StoreError
+
+app = typer.Typer(
+    name="trimtab",
+    help="Autopilot for LLM inference on Ascend NPUs: watches a live engine, tunes it, keeps what it proved.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(config.app, name="config")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"trimtab {version('trimtab')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code of DESIGN section 5."""
+    try:
+        return app(arguments, prog_name="trimtab", standalone_mode=False) or 0
+    except UserError as error:
+        return _fail(str(error), error.code)
+    except EngineUnreachable as error:
+        return _fail(str(error), UNREACHABLE)
+    except (EngineError, JournalUnwritable, LockError, StoreError) as error:
+        return _fail(str(error), BAD)
+    except typer.TyperException as error:
+        return _fail(f"{error.format_message()} See `trimtab --help`.", USAGE)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        # Whoever read the output has enough of it; the interpreter must not complain about it at the end.
+        sys.stdout = None
+        return BAD
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(run())
+
+
+def _fail(text: str, code: int) -> int:
+    for line in text.splitlines() or [""]:
+        print(f"trimtab: {line}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    main()

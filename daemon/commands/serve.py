@@ -1,0 +1,56 @@
+"""`trimtab serve -- COMMAND`: the daemon, with the engine as its neighbour child."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from daemon import credentials, paths
+from daemon.commands.config import check_start
+from daemon.commands.options import ConfigOption, configured
+from daemon.commands.output import remark
+from daemon.config import Config
+from daemon.serve import addition, has_plugin
+from daemon.serve import serve as serve_both
+
+
+def serve(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The engine's command.")],
+    config: ConfigOption = None,
+    plugin: Annotated[
+        bool,
+        typer.Option(
+            "--plugin/--no-plugin", help="Add the plugin's middleware to a vLLM command that lacks it."
+        ),
+    ] = True,
+) -> None:
+    """Run the engine's COMMAND and the daemon side by side; ends when the engine ends, with its exit code."""
+    settings = configured(config)
+    check_start(settings)
+    token_file = credentials.plugin_token_file(settings)
+    credentials.make_token_file(token_file)
+    words = list(command)
+    if plugin:
+        added = addition(words, has_plugin)
+        remark(added.text)
+        words += added.arguments
+    raise typer.Exit(serve_both(words, daemon_command(config), environment(settings, token_file), remark))
+
+
+def environment(settings: Config, token_file: Path) -> dict[str, str]:
+    """What both children get: where the plugin and the daemon meet."""
+    environ = dict(os.environ)
+    environ[credentials.TOKEN_FILE_VARIABLE] = str(token_file.absolute())
+    environ[paths.RUN_DIR_VARIABLE] = str(settings.run_dir.absolute())
+    return environ
+
+
+def daemon_command(config: Path | None) -> list[str]:
+    """The command line of the daemon beside the engine."""
+    where = ["-c", str(config)] if config is not None else []
+    # -P: a folder named daemon where the engine happens to be started must not be taken for ours.
+    return [sys.executable, "-P", "-m", "daemon.cli", "run", *where]

@@ -1,0 +1,26 @@
+"""What is found here: devices, tools, versions, engine, plugin, permissions; and the mend for each.
+
+Every look takes a bounded time and changes nothing, but for a test file in folders that are Trimtab's own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from daemon.config import Config
+from daemon.doctor import devices, engine, machine, own
+from daemon.doctor.finding import Finding
+
+
+async def examine(config: Config, root: Path = Path("/")) -> list[Finding]:
+    """Look at everything; `root` is where the machine's own files are found."""
+    return [
+        *machine.host(),
+        *machine.ascend(root),
+        *devices.device_files(config, root),
+        *await devices.npu_smi(config),
+        *await engine.engine(config),
+        *own.folders(config),
+        *own.web(config),
+        own.running_daemon(config),
+    ]
