@@ -31,7 +31,7 @@ class Gate:
         return None
 
     def close(self, lease_seconds: float, retry_after: float) -> None:
-        """Close for `lease_seconds` (above 0, at most 120); `retry_after` (seconds) is what clients are told."""
+        """Close for `lease_seconds` (above 0, to 120); `retry_after` (seconds) is what clients are told."""
         if not 0 < lease_seconds <= MAX_LEASE_SECONDS:
             raise ValueError(
                 f"lease_seconds must be above 0 and at most {MAX_LEASE_SECONDS:g}, not {lease_seconds:g}"
