@@ -1,0 +1,128 @@
+"""Writes a campaign's events to the store; what cannot be written waits and is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from change.engine import Values
+from store import Store, StoreError
+from store.models import Campaign, Decision, Pair, Trial, Window
+from tuner.messages import Decided, Ended, Event, PairScored, PhaseChanged, TrialChanged, WindowClosed
+from tuner.settings import Slo, TuneSettings
+from tuner.workload import SIMILAR, distance
+
+MOST_PAST = 3
+KEPT_EVENTS = 2000
+"""Events that may wait for the store; a campaign that cannot be recorded beyond that is stopped."""
+
+
+class Ledger:
+    """The store's side of one campaign."""
+
+    def __init__(self, store: Store, engine: str) -> None:
+        self._store = store
+        self._engine = engine
+        self._waiting: list[tuple[float, Event]] = []
+        self.campaign_id: int | None = None
+
+    def open(self, boot_id: str, now: float, settings: TuneSettings, slo: Slo, incumbent: Values) -> int:
+        """Begin a campaign's row; raises `StoreError`."""
+        campaign = Campaign(
+            engine=self._engine,
+            boot_id=boot_id,
+            started=now,
+            phase="look",
+            objective={"name": settings.objective.name, "quantile": settings.objective.quantile},
+            settings={**asdict(settings), "slo": asdict(slo)},
+            incumbent=dict(incumbent),
+            fingerprint={},
+            calibration={},
+        )
+        with self._store.session() as session:
+            session.add(campaign)
+        self.campaign_id = campaign.id
+        return campaign.id
+
+    def write(self, now: float, events: Sequence[Event]) -> str | None:
+        """Store events in order; returns why it could not be done, in which case they are kept for the next call."""
+        self._waiting.extend((now, event) for event in events)
+        if not self._waiting:
+            return None
+        try:
+            with self._store.session() as session:
+                for time, event in self._waiting:
+                    self._put(session, time, event)
+        except StoreError as error:
+            return str(error)
+        self._waiting.clear()
+        return None
+
+    @property
+    def overflowing(self) -> bool:
+        """Whether too much waits for the store."""
+        return len(self._waiting) > KEPT_EVENTS
+
+    def past_winners(self, fingerprint: Mapping[str, float]) -> list[dict[str, float]]:
+        """Winners of earlier campaigns whose workload was like this one, nearest first."""
+        with self._store.reading() as session:
+            rows = session.scalars(select(Campaign).where(Campaign.decision == "promoted")).all()
+            near = sorted(
+                (apart, row.id, dict(row.report["winner"]))
+                for row in rows
+                if row.report
+                and row.report.get("winner")
+                and (apart := distance(row.fingerprint, fingerprint)) < SIMILAR
+            )
+        return [winner for _, _, winner in near[:MOST_PAST]]
+
+    def _put(self, session: Session, now: float, event: Event) -> None:
+        assert self.campaign_id is not None, "the campaign's row is not open"
+        match event:
+            case PhaseChanged():
+                campaign = session.get_one(Campaign, self.campaign_id)
+                campaign.phase = event.phase
+                campaign.fingerprint = dict(event.fingerprint)
+                campaign.calibration = dict(event.calibration)
+                campaign.objective = {**campaign.objective, **event.objective}
+            case TrialChanged():
+                self._put_trial(session, event)
+            case WindowClosed():
+                session.add(Window(campaign_id=self.campaign_id, **_plain(event)))
+            case PairScored():
+                session.add(Pair(campaign_id=self.campaign_id, **_plain(event)))
+            case Decided():
+                session.add(
+                    Decision(
+                        campaign_id=self.campaign_id,
+                        trial=event.trial,
+                        time=now,
+                        kind=event.kind,
+                        text=event.text,
+                        figures=dict(event.figures),
+                    )
+                )
+            case Ended():
+                campaign = session.get_one(Campaign, self.campaign_id)
+                campaign.decision = event.decision
+                campaign.ended = now
+                campaign.report = dict(event.report)
+
+    def _put_trial(self, session: Session, event: TrialChanged) -> None:
+        query = select(Trial).where(Trial.campaign_id == self.campaign_id, Trial.number == event.number)
+        trial = session.scalars(query).one_or_none()
+        if trial is None:
+            trial = Trial(campaign_id=self.campaign_id, number=event.number)
+            session.add(trial)
+        for name, value in _plain(event).items():
+            setattr(trial, name, value)
+
+
+def _plain(event: WindowClosed | PairScored | TrialChanged) -> dict[str, Any]:
+    """An event's fields as JSON columns take them."""
+    fields = {name: getattr(event, name) for name in event.__dataclass_fields__}
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in fields.items()}

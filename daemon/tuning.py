@@ -1,0 +1,404 @@
+"""Drives one campaign against one engine: observe, let the mind decide, do it, write it down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import structlog
+
+from change.apply import change
+from change.engine import (
+    EngineControl,
+    EngineError,
+    EngineState,
+    EngineUnreachable,
+    RequestPage,
+    StaleEpoch,
+    Values,
+)
+from change.journal import Journal, JournalUnwritable
+from change.steps import ChangeRefused
+from daemon.ledger import Ledger
+from store import Store, StoreError
+from tuner.campaign import Campaign, MakeProposer
+from tuner.messages import (
+    Command,
+    Decision,
+    Event,
+    Observation,
+    Promote,
+    Renew,
+    Retract,
+    Switch,
+    TrialChanged,
+)
+from tuner.proposer import Proposer
+from tuner.settings import Slo, TuneSettings
+
+Mode = Literal["observe", "advise", "act"]
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """What the collectors last said, None for unknown; `errors` counts failed answers since the last call."""
+
+    running: float | None = None
+    waiting: float | None = None
+    temperature: float | None = None
+    watts: float | None = None
+    npus: int | None = None
+    errors: float = 0.0
+    alert: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What advise mode waits for."""
+
+    id: int
+    kind: Literal["campaign", "promotion"]
+    text: str
+
+
+class Tuning:
+    """One campaign from start to end; call `tick` once a second until `done`.
+
+    `timer` measures how long a switch takes; None where time is simulated. Raises nothing but programming errors:
+    trouble with the engine or the store ends up in the report.
+    """
+
+    def __init__(
+        self,
+        control: EngineControl,
+        store: Store,
+        journal: Journal,
+        gauges: Callable[[float], Gauges],
+        settings: TuneSettings,
+        slo: Slo,
+        *,
+        engine: str,
+        mode: Mode = "act",
+        seed: int = 0,
+        timer: Callable[[], float] | None = time.perf_counter,
+        make_proposer: MakeProposer = Proposer,
+    ) -> None:
+        if mode == "observe":
+            raise ValueError("mode observe changes nothing: tune with --mode advise or act")
+        self.settings = settings
+        self.slo = slo
+        self.report: dict[str, Any] | None = None
+        self.pending: Approval | None = None
+        self.campaign: Campaign | None = None
+        self._control = control
+        self._journal = journal
+        self._gauges = gauges
+        self._mode = mode
+        self._seed = seed
+        self._timer = timer
+        self._make_proposer = make_proposer
+        self._ledger = Ledger(store, engine)
+        self._state: EngineState | None = None
+        self._since = -1
+        self._entries: dict[int, int] = {}
+        self._approved: set[str] = set()
+        self._asked = 0
+        self._held: Promote | None = None
+        self._store_trouble: str | None = None
+
+    # What the daemon calls.
+
+    @property
+    def done(self) -> bool:
+        """Whether the campaign is over and its report is there."""
+        return self.report is not None
+
+    @property
+    def campaign_id(self) -> int | None:
+        """The campaign's number in the store."""
+        return self._ledger.campaign_id
+
+    def approve(self) -> None:
+        """Go on with what is pending."""
+        if self.pending is not None:
+            self._approved.add(self.pending.kind)
+            self.pending = None
+
+    async def decline(self, now: float) -> None:
+        """Do not do what is pending: the campaign ends and the incumbent stays."""
+        pending, self.pending, self._held = self.pending, None, None
+        if pending is not None:
+            await self.stop(now, "kept", f"the {pending.kind} was declined")
+
+    async def stop(self, now: float, decision: Decision, reason: str) -> None:
+        """End it now; the incumbent is put back in one call."""
+        if self.campaign is None:
+            self._finish_early(decision, reason)
+            return
+        await self._do(now, self.campaign.stop(now, decision, reason))
+        self._record(now)
+
+    def status(self) -> dict[str, Any]:
+        """Where the campaign is, for a page or a progress display."""
+        campaign = self.campaign
+        if campaign is None:
+            return {"id": None, "phase": "waiting", "trials": 0, "report": self.report}
+        report = campaign.report
+        return {
+            "id": self.campaign_id,
+            "phase": campaign.phase,
+            "trials": len(campaign.candidates),
+            "in_force": {"trial": campaign.in_force.trial, "values": dict(campaign.in_force.values)},
+            "objective": report.objective,
+            "calibration": report.calibration,
+            "started": report.started,
+            "minutes": self.settings.minutes,
+            "report": self.report,
+        }
+
+    async def tick(self, now: float) -> None:
+        """One second of the campaign."""
+        if self.done:
+            return
+        state, page = await self._look()
+        if self.campaign is None:
+            if state is None or not self._may_start():
+                return
+            self._start(now, state)
+            if self.campaign is None:
+                return
+        campaign = self.campaign
+        if self._held is not None and "promotion" in self._approved:
+            promote, self._held = self._held, None
+            self._approved.discard("promotion")
+            await self._do(now, [promote])
+        seen = self._gauges(now)
+        commands = campaign.step(
+            now,
+            Observation(
+                state,
+                page,
+                seen.running,
+                seen.waiting,
+                seen.temperature,
+                seen.watts,
+                seen.npus,
+                seen.errors,
+                seen.alert,
+            ),
+        )
+        await self._do(now, commands)
+        self._record(now)
+
+    # Reading the engine.
+
+    async def _look(self) -> tuple[EngineState | None, RequestPage | None]:
+        try:
+            self._state = await self._control.state()
+        except EngineUnreachable:
+            return None, None
+        except EngineError as error:
+            if self.campaign is None:
+                self._finish_early("aborted", str(error))
+            return None, None
+        try:
+            page = await self._control.requests(max(self._since, 0))
+        except EngineError:
+            return self._state, None
+        if self._since < 0:
+            # What finished before the campaign began says nothing about it.
+            page = RequestPage(page.now, page.next_since, 0, (), page.gaps)
+        self._since = page.next_since
+        return self._state, page
+
+    def _may_start(self) -> bool:
+        if self._mode == "act" or "campaign" in self._approved:
+            return True
+        if self.pending is None:
+            minutes = self.settings.minutes
+            self._ask(
+                "campaign", f"tune the running engine on its live traffic for up to {minutes:.0f} minutes"
+            )
+        return False
+
+    def _start(self, now: float, state: EngineState) -> None:
+        if not state.scheduler_known:
+            engine = f"{state.engine} {state.engine_version}"
+            reason = f"the plugin does not know the scheduler {state.scheduler} of {engine}"
+            self._finish_early("aborted", f"{reason}: no hot changes are made there")
+            return
+        try:
+            self._ledger.open(state.boot_id, now, self.settings, self.slo, state.values)
+            self._journal.note_launch(state, now)
+            self.campaign = Campaign(
+                self.settings, self.slo, state, self._seed, self._ledger.past_winners, self._make_proposer
+            )
+        except (StoreError, ValueError) as error:
+            self._finish_early("aborted", str(error))
+
+    # Acting on the engine.
+
+    async def _do(self, now: float, commands: Sequence[Command]) -> None:
+        """Carry out commands; the mind's answers to their outcome may be more commands."""
+        todo = list(commands)
+        while todo:
+            command = todo.pop(0)
+            match command:
+                case Renew():
+                    await self._renew(command)
+                case Switch():
+                    todo.extend(await self._switch(now, command))
+                case Promote():
+                    todo.extend(await self._promote(now, command))
+                case Retract():
+                    await self._retract(now, command)
+
+    async def _renew(self, command: Renew) -> None:
+        state = self._state
+        if state is None:
+            return
+        try:
+            await self._control.set_knobs(
+                command.values, if_epoch=state.epoch, lease_seconds=command.lease_seconds
+            )
+        except EngineError as error:
+            # The lease runs out and the engine goes back by itself; the next look shows it.
+            log.warning("lease not renewed", error=str(error))
+
+    async def _switch(self, now: float, command: Switch) -> Sequence[Command]:
+        campaign = self._running()
+        if command.trial is not None and command.trial not in self._entries:
+            try:
+                self._open_entry(now, command.trial, command.values)
+            except JournalUnwritable as error:
+                return campaign.stop(now, "aborted", f"the journal cannot be written: {error}")
+        begun = self._timer() if self._timer else None
+        try:
+            state = self._state or await self._control.state()
+            answer = await self._control.set_knobs(
+                command.values,
+                if_epoch=state.epoch,
+                lease_seconds=command.lease_seconds,
+                revert_to=None if command.trial is None else campaign.report.incumbent,
+            )
+        except StaleEpoch as error:
+            return campaign.stop(now, "superseded", f"somebody else changed the engine: {error}")
+        except EngineUnreachable:
+            # Under a lease the engine comes back to the incumbent by itself; the campaign sees the rest.
+            return []
+        except EngineError as error:
+            return campaign.refused(now, str(error))
+        if begun is not None and self._timer is not None:
+            campaign.report.switched(self._timer() - begun)
+        if answer.status == "refused":
+            return campaign.refused(now, answer.reason or "the engine gave no reason")
+        self._state = await self._control.state()
+        if command.trial is not None:
+            self._mark_entry(now, command.trial, answer.effective)
+        return campaign.answered(now, answer)
+
+    async def _promote(self, now: float, command: Promote) -> Sequence[Command]:
+        campaign = self._running()
+        if self._mode == "advise" and "promotion" not in self._approved and self._held is None:
+            self._held = command
+            self._ask("promotion", f"keep trial {command.trial}: {campaign.report.promotion_text()}")
+            return []
+        try:
+            await change(
+                self._control,
+                self._journal,
+                command.values,
+                kind="promotion",
+                actor=f"campaign {self.campaign_id}",
+                now=now,
+                undo=campaign.report.incumbent,
+                campaign_id=self.campaign_id,
+            )
+            self._state = await self._control.state()
+        except (EngineError, StoreError, ChangeRefused) as error:
+            return campaign.refused(now, f"the promotion failed: {error}")
+        return campaign.promoted(now, self._state)
+
+    async def _retract(self, now: float, command: Retract) -> None:
+        try:
+            await change(
+                self._control,
+                self._journal,
+                command.values,
+                kind="rollback",
+                actor=f"campaign {self.campaign_id}",
+                now=now,
+                campaign_id=self.campaign_id,
+            )
+            self._journal.clear_promoted()
+        except (EngineError, StoreError, ChangeRefused) as error:
+            log.error("the promotion could not be taken back", error=str(error), values=dict(command.values))
+
+    # Writing down.
+
+    def _open_entry(self, now: float, trial: int, values: Values) -> None:
+        campaign = self._running()
+        state = self._state
+        boot_id = state.boot_id if state is not None else ""
+        self._entries[trial] = self._journal.open(
+            "trial",
+            boot_id,
+            f"campaign {self.campaign_id}",
+            values,
+            campaign.report.incumbent,
+            now,
+            campaign_id=self.campaign_id,
+        )
+
+    def _mark_entry(self, now: float, trial: int, effective: Values) -> None:
+        """Once per trial; a store that fails here loses a note, not the way back, which is on disk already."""
+        entry = self._entries[trial]
+        try:
+            if self._journal.entry(entry).state == "intended":
+                self._journal.mark(entry, "applied", now, effective)
+                self._journal.mark(entry, "verified", now, effective)
+        except StoreError as error:
+            self._say_store_trouble(str(error))
+
+    def _record(self, now: float) -> None:
+        campaign = self._running()
+        events, campaign.events = campaign.events, []
+        self._close_entries(now, events)
+        trouble = self._ledger.write(now, events)
+        self._say_store_trouble(trouble)
+        if campaign.ended and self.report is None:
+            self.report = campaign.final_report
+
+    def _close_entries(self, now: float, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, TrialChanged) and event.ended is not None and event.number in self._entries:
+                entry = self._entries.pop(event.number)
+                outcome: Literal["done", "undone"] = "done" if event.state == "promoted" else "undone"
+                try:
+                    self._journal.close(entry, outcome, now, event.reason)
+                except StoreError as error:
+                    self._say_store_trouble(str(error))
+
+    def _say_store_trouble(self, trouble: str | None) -> None:
+        if trouble != self._store_trouble:
+            if trouble is not None:
+                log.error("results cannot be stored, they wait", error=trouble)
+            else:
+                log.info("results are stored again")
+            self._store_trouble = trouble
+
+    def _ask(self, kind: Literal["campaign", "promotion"], text: str) -> None:
+        self._asked += 1
+        self.pending = Approval(self._asked, kind, text)
+
+    def _running(self) -> Campaign:
+        assert self.campaign is not None, "the campaign has not started"
+        return self.campaign
+
+    def _finish_early(self, decision: Decision, reason: str) -> None:
+        """A campaign that never began still has a report."""
+        self.report = {"decision": decision, "winner": None, "reasons": [reason]}

@@ -1,0 +1,492 @@
+"""One campaign's mind: look, calibrate, race, confirm, promote, probation. No clocks, no I/O."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from change.engine import EngineState, KnobAnswer, Values
+from change.knobs import differences, problems, search_space
+from tuner import calibration, guard, judge
+from tuner.candidate import Candidate
+from tuner.confirm import Confirmation, Verdict
+from tuner.limits import Limits
+from tuner.messages import (
+    Command,
+    Decided,
+    Decision,
+    Ended,
+    Event,
+    Observation,
+    Phase,
+    PhaseChanged,
+    Promote,
+    Retract,
+    TrialState,
+)
+from tuner.objective import scale
+from tuner.proposer import Proposal, Proposer
+from tuner.race import ACTIVE, Race
+from tuner.report import Report
+from tuner.results import Results
+from tuner.settings import Slo, TuneSettings
+from tuner.space import Dimension, Space
+from tuner.switchback import Arm, ScoredWindow, Switchback, Timing
+from tuner.workload import fingerprint
+
+MAX_CONFIRMED = 2
+PROBATION_WINDOWS = 4
+UNREACHABLE_SECONDS = 120.0
+PROMISING_ERRORS = 1.3
+"""A candidate is confirmed when its smoothed gain is this many standard deviations above zero."""
+
+MakeProposer = Callable[[Space, Values, int, Callable[[Values], list[str]], Sequence[Values]], Proposer]
+Past = Callable[[Mapping[str, float]], Sequence[Values]]
+
+
+def space_of(state: EngineState, settings: TuneSettings) -> Space:
+    """The axes that this engine really has, among the knobs asked for."""
+    ranges = search_space(state.values, state.ceilings, state.floors, settings.knobs)
+    axes = tuple(Dimension(r.name, r.low, r.high, r.log, r.integer, r.zero_is_off) for r in ranges)
+    names = {axis.name for axis in axes}
+    return Space(axes, {name: value for name, value in state.values.items() if name not in names})
+
+
+class Campaign:
+    """Feed it an observation a second with `step`, and the engine's answers with `answered` or `refused`.
+
+    `events` collects what is to be stored; the driver takes them away. `past` gives the winners of workloads like a
+    fingerprint.
+    """
+
+    def __init__(
+        self,
+        settings: TuneSettings,
+        slo: Slo,
+        state: EngineState,
+        seed: int,
+        past: Past = lambda _: (),
+        make_proposer: MakeProposer = Proposer,
+    ) -> None:
+        self.settings = settings
+        self.slo = slo
+        self.phase: Phase = "look"
+        self.events: list[Event] = []
+        self.final_report: dict[str, Any] | None = None
+        self.report = Report(settings, slo, dict(state.values))
+        self._state = state
+        self._incumbent = dict(state.values)
+        self._random = np.random.default_rng(seed)
+        self._past = past
+        self._make_proposer = make_proposer
+        self._space = space_of(state, settings)
+        self._now = self._started = 0.0
+        self._begun = False
+        self._bench = Switchback(self._incumbent, slo, Timing(0, math.inf, 0), settings.lease_seconds, 1000.0)
+        self._waiting: list[float] = []
+        self._errors = 0.0
+        self._unknown = 0
+        self._unreachable_since: float | None = None
+        self._results: Results | None = None
+        self._race: Race | None = None
+        self._confirmation: Confirmation | None = None
+        self._confirmed = 0
+        self._undecided = False
+        self._calibration: list[ScoredWindow] = []
+        self._reference = self._margin = 0.0
+        self._block = 0
+        self._probation_ends = math.inf
+
+    # What the driver calls.
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.phase == "ended"
+
+    @property
+    def in_force(self) -> Arm:
+        """What the engine should be serving now."""
+        return self._bench.in_force
+
+    @property
+    def candidates(self) -> Sequence[Candidate]:
+        """Every trial so far."""
+        return self._results.candidates if self._results else ()
+
+    def answered(self, now: float, answer: KnobAnswer) -> list[Command]:
+        """The engine applied the last switch or promotion; what it made of it may end the trial."""
+        arm = self._bench.in_force
+        self._bench.answered(now, answer)
+        self._errors = 0.0
+        if arm.trial is None or self._results is None:
+            return []
+        candidate = self._results.candidate(arm.trial)
+        candidate.effective = {
+            name: answer.effective[name] for name in arm.values if name in answer.effective
+        }
+        wrong = differences(arm.values, answer.effective)
+        if not wrong:
+            return []
+        if self._race is not None and candidate.state == "racing":
+            for name, value in arm.values.items():
+                if answer.effective.get(name) != value and value != self._incumbent.get(name):
+                    self._race.hold(name, self._incumbent)
+        return self._leave(now, candidate, "invalid", "; ".join(wrong))
+
+    def promoted(self, now: float, state: EngineState) -> list[Command]:
+        """The promotion holds in the engine: probation begins."""
+        self._bench.begin(now, state.epoch)
+        self._probation_ends = now + PROBATION_WINDOWS * self._window_seconds
+        return []
+
+    def refused(self, now: float, reason: str) -> list[Command]:
+        """The engine refused the last switch: the trial is invalid, the incumbent serves on."""
+        arm = self._bench.in_force
+        if self.phase == "probation":
+            self.report.returned()
+            return self._end(now, "aborted", reason)
+        if arm.trial is None or self._results is None:
+            return self._end(now, "aborted", f"the engine refused the incumbent's values: {reason}")
+        return self._leave(now, self._results.candidate(arm.trial), "invalid", reason)
+
+    def stop(self, now: float, decision: Decision, reason: str) -> list[Command]:
+        """End it from outside; the incumbent is put back in one call."""
+        return [] if self.ended else self._end(now, decision, reason)
+
+    def step(self, now: float, seen: Observation) -> list[Command]:
+        """Advance by one observation."""
+        if self.ended:
+            return []
+        self._now = now
+        if not self._begun:
+            self._begun, self._started, self.report.started = True, now, now
+            self._bench.begin(now, self._state.epoch)
+        self.report.see(now, seen)
+        if (trouble := self._trouble(now, seen)) is not None:
+            return trouble
+        if seen.waiting is not None and self.phase in ("look", "calibrate"):
+            self._waiting.append(seen.waiting)
+        commands = self._bench.step(now, seen)
+        if (alarm := self._guarded(now, seen)) is not None:
+            return alarm
+        for window in self._bench.scored(now):
+            self._take(window)
+        match self.phase:
+            case "look":
+                return commands + self._look(now)
+            case "calibrate":
+                return commands + self._calibrate(now)
+            case "race":
+                return commands + self._run_race(now)
+            case "confirm":
+                return commands + self._confirm(now)
+            case _:
+                return commands + self._probation(now)
+
+    # The phases.
+
+    @property
+    def _budget(self) -> float:
+        return self.settings.minutes * 60.0
+
+    @property
+    def _deadline(self) -> float:
+        return self._started + self._budget
+
+    @property
+    def _window_seconds(self) -> float:
+        return self._bench.timing.washout + self._bench.timing.window
+
+    def _look(self, now: float) -> list[Command]:
+        seconds = now - self._started
+        records = [record for record in self._bench.book.records if record.arrival >= self._started]
+        if not calibration.seen_enough(records, seconds):
+            if seconds <= calibration.LOOK_SHARE * self._budget:
+                return []
+            return self._end(now, "too_thin", calibration.few_text(len(records), seconds))
+        look = calibration.first_look(records, seconds, self._waiting)
+        watts = self.report.watts_known
+        found = scale(self.settings.objective, self.slo, saturated=look.saturated, watts_known=watts)
+        self._results = Results(
+            self.events, self._incumbent, Limits(found, self.slo, self.settings.max_regression)
+        )
+        self.report.looked(found, fingerprint(records, seconds))
+        self._bench.timing = calibration.shortest(look, self._budget)
+        self._bench.tokens_per_second = look.prefill_tokens_per_second
+        self._enter("calibrate")
+        self._plan([Arm(None, self._incumbent)] * calibration.CALIBRATION_WINDOWS)
+        return []
+
+    def _calibrate(self, now: float) -> list[Command]:
+        if not self._bench.idle or self._bench.settling:
+            return []
+        results = self._known
+        valid = [w for w in self._calibration if w.valid and results.scale.score(w.metrics) is not None]
+        if len(valid) < calibration.CALIBRATION_WINDOWS // 2:
+            reasons = {
+                w.reason or f"{results.scale.unit} is unknown" for w in self._calibration if w not in valid
+            }
+            return self._end(
+                now, "inconclusive", f"too few windows can be measured: {'; '.join(sorted(reasons))}"
+            )
+        self._reference, raw = results.calibrate(valid)
+        self._margin = results.scale.margin(self.settings.min_effect, self._reference)
+        timing, sd = calibration.lengthened(
+            self._bench.timing, results.adjustment.sd, self._margin, self._budget
+        )
+        self._bench.timing, results.prior_sd = timing, sd
+        self._bench.queue_range = calibration.queue_range(self._waiting)
+        detectable = results.scale.effect(judge.detectable_gain(sd), self._reference)
+        self.report.calibrated(results.scale, self._reference, raw, sd, timing, detectable, valid)
+        self._note("calibrated", f"noise of a pair {sd:.3f}, detectable effect {detectable:.1%}", None)
+        if judge.detectable_gain(sd) > 2 * self._margin:
+            return self._end(
+                now, "too_thin", calibration.thin_text(detectable, self.settings, sd, self._margin)
+            )
+        if not self._space.dimensions:
+            return self._end(now, "kept", "there is no hot knob to search here")
+        proposer = self._make_proposer(
+            self._space,
+            self._incumbent,
+            int(self._random.integers(2**31)),
+            lambda values: problems(values, self._state.ceilings, self._state.floors),
+            self._past(self.report.fingerprint),
+        )
+        self.report.skipped_priors = proposer.skipped
+        self._race = Race(results, proposer, self._margin, self._drop, self._start)
+        self._enter("race")
+        return []
+
+    def _run_race(self, now: float) -> list[Command]:
+        race = self._race
+        if race is None or not self._bench.idle:
+            return []
+        reserve = 2 * judge.LOOKS[-1] * self._window_seconds + (PROBATION_WINDOWS + 1) * self._window_seconds
+        left = self._deadline - reserve - now
+        running = race.next_block(left / ((ACTIVE + 1) * self._window_seconds))
+        if running == "over":
+            return [] if self._bench.settling else self._choose(now)
+        self._plan(self._shuffled([Arm(None, self._incumbent), *(Arm(c.number, c.values) for c in running)]))
+        return []
+
+    def _confirm(self, now: float) -> list[Command]:
+        confirmation = self._confirmation
+        if confirmation is None:
+            return self._choose(now)
+        verdict = confirmation.look()
+        if verdict is None and self._bench.idle and not confirmation.full:
+            if now + 2 * self._window_seconds <= self._deadline:
+                challenger = confirmation.challenger
+                self._plan(
+                    self._shuffled([Arm(None, self._incumbent), Arm(challenger.number, challenger.values)])
+                )
+                confirmation.scheduled += 1
+            elif not self._bench.settling:
+                verdict = confirmation.out_of_time()
+        return [] if verdict is None else self._decide(now, confirmation.challenger, verdict)
+
+    def _probation(self, now: float) -> list[Command]:
+        if now < self._probation_ends:
+            return []
+        return self._finish(now, "promoted", "held through probation")
+
+    # Decisions.
+
+    def _choose(self, now: float) -> list[Command]:
+        """Confirm the best candidate if it is worth it, else keep the incumbent."""
+        assert self._race is not None
+        self._known.refit()
+        ranked = self._race.ranked()
+        if ranked and self._confirmed < MAX_CONFIRMED:
+            candidate, gain, sd = ranked[0]
+            needed = 2 * judge.LOOKS[0] * self._window_seconds + self._bench.timing.settle
+            if gain >= self._margin and gain > PROMISING_ERRORS * sd and now + needed <= self._deadline:
+                return self._challenge(now, candidate, gain, sd)
+        if self._undecided:
+            return self._end(now, "inconclusive", "the confirmation could not decide")
+        if not ranked:
+            return self._end(now, "kept", "no candidate stayed within the limits")
+        effect = self._known.scale.effect(ranked[0][1], self._reference)
+        return self._end(
+            now, "kept", f"no other candidate was worth a confirmation: the best looked like {effect:+.1%}"
+        )
+
+    def _challenge(self, now: float, candidate: Candidate, gain: float, sd: float) -> list[Command]:
+        for other in self.candidates:
+            if other is not candidate and not other.done:
+                self._close(now, other, "rejected", "another candidate was better in the race")
+        candidate.state, candidate.reason, candidate.ended = "confirming", None, None
+        self._confirmed += 1
+        results = self._known
+        self._confirmation = Confirmation(
+            candidate, results.limits, results.adjustment, self._margin, self._reference
+        )
+        self.events.append(candidate.row())
+        effect = results.scale.effect(gain, self._reference)
+        self._note("confirm", f"looked like {effect:+.1%} in the race", candidate, {"gain": gain, "sd": sd})
+        self._enter("confirm")
+        return []
+
+    def _decide(self, now: float, challenger: Candidate, verdict: Verdict) -> list[Command]:
+        self._confirmation = None
+        self._undecided = self._undecided or verdict.outcome == "inconclusive"
+        self.report.judged(challenger, verdict, self._known.limits)
+        figures = {**verdict.effect, "p_value": verdict.p_value, "level": judge.NOMINAL_LEVEL}
+        self._note(verdict.outcome, verdict.text, challenger, figures)
+        states: dict[str, TrialState] = {
+            "promote": "promoted",
+            "reject": "rejected",
+            "inconclusive": "inconclusive",
+        }
+        candidate_state = states[verdict.outcome]
+        challenger.effect = verdict.effect
+        if candidate_state == "promoted":
+            self._close(now, challenger, candidate_state, verdict.text)
+            self.report.promoted(challenger, verdict)
+            self._bench.promote(Arm(challenger.number, challenger.values))
+            self._enter("probation")
+            return [Promote(challenger.number, challenger.values)]
+        return self._leave(now, challenger, candidate_state, verdict.text)
+
+    def _leave(self, now: float, candidate: Candidate, state: TrialState, reason: str) -> list[Command]:
+        """A trial ends; if it was serving, the incumbent comes back at once."""
+        self._close(now, candidate, state, reason)
+        self._bench.abandon(candidate.number)
+        if self._confirmation is not None and self._confirmation.challenger is candidate:
+            self._confirmation = None
+        return [self._bench.restore()] if self._bench.in_force.trial == candidate.number else []
+
+    def _guarded(self, now: float, seen: Observation) -> list[Command] | None:
+        """Look at the candidate that serves: is it breaking something now?"""
+        self._errors += seen.errors
+        trial = self._bench.in_force.trial
+        if trial is None or self._results is None or self._bench.applied_at is None:
+            return None
+        records, gaps = self._bench.serving_since_switch()
+        serving = guard.Serving(
+            records,
+            gaps,
+            seen.running,
+            seen.waiting,
+            seen.temperature,
+            self._errors,
+            self._unknown,
+            seen.alert,
+        )
+        reason = guard.verdict(serving, self.slo, self._ranges(), self.settings.max_temperature_celsius)
+        if reason is None:
+            return None
+        candidate = self._results.candidate(trial)
+        self._note("abort", reason, candidate)
+        if self.phase == "probation":
+            self.report.returned()
+            return [
+                Retract(self._incumbent, reason),
+                *self._finish(now, "aborted", f"returned in probation: {reason}"),
+            ]
+        return self._leave(now, candidate, "aborted", reason)
+
+    def _ranges(self) -> guard.Ranges:
+        recent = self._known.recent_incumbent()
+        shares = {
+            limit.key: max((guard.violating_share(limit, w.records, w.gaps) for w in recent), default=0.0)
+            for limit in self.slo.limits
+        }
+        return guard.Ranges(shares, self._bench.queue_range)
+
+    def _trouble(self, now: float, seen: Observation) -> list[Command] | None:
+        """The engine is gone, another one, or somebody else's."""
+        self._unknown = 0 if seen.page is not None else self._unknown + 1
+        if seen.state is None:
+            self._unreachable_since = self._unreachable_since if self._unreachable_since is not None else now
+            self._bench.spoil("the engine was out of reach")
+            if now - self._unreachable_since > UNREACHABLE_SECONDS:
+                return self._end(
+                    now, "aborted", f"the engine was out of reach for {UNREACHABLE_SECONDS:.0f} s"
+                )
+            return None
+        self._unreachable_since = None
+        if seen.state.boot_id != self._state.boot_id:
+            return self._finish(now, "superseded", "the engine was restarted")
+        if self._bench.applied_at is None or seen.state.epoch == self._bench.epoch:
+            return None
+        if not differences(self._incumbent, seen.state.values):
+            # Our lease ran out while nobody could renew it: the engine did what it was told.
+            self._bench.lease_ran_out(now, seen.state.epoch)
+            return None
+        return self._finish(now, "superseded", "somebody else changed the engine")
+
+    # Bookkeeping.
+
+    @property
+    def _known(self) -> Results:
+        assert self._results is not None, "nothing has been looked at yet"
+        return self._results
+
+    def _take(self, window: ScoredWindow) -> None:
+        results = self._known
+        results.close_window(window)
+        if self.phase == "calibrate":
+            self._calibration.append(window)
+            return
+        confirming = self._confirmation.challenger.number if self._confirmation else None
+        if self._confirmation and not window.valid:
+            self._confirmation.spoiled(window.block)
+        results.join(window, confirming)
+
+    def _plan(self, arms: Sequence[Arm]) -> None:
+        self._block += 1
+        self._bench.plan(self._block, arms)
+        if self._results is not None:
+            self._results.blocks = self._block
+
+    def _shuffled(self, arms: list[Arm]) -> list[Arm]:
+        return [arms[i] for i in self._random.permutation(len(arms))]
+
+    def _start(self, proposal: Proposal) -> Candidate:
+        candidate = Candidate(len(self.candidates) + 1, proposal, self._now)
+        self._known.candidates.append(candidate)
+        self.events.append(candidate.row())
+        return candidate
+
+    def _drop(self, candidate: Candidate, reason: str) -> None:
+        self._close(self._now, candidate, "rejected", reason)
+
+    def _close(self, now: float, candidate: Candidate, state: TrialState, reason: str) -> None:
+        candidate.state, candidate.reason, candidate.ended = state, reason, now
+        if candidate.effect is None and candidate.race:
+            candidate.effect = self._known.race_effect(candidate, self._reference)
+        self.events.append(candidate.row())
+
+    def _enter(self, phase: Phase) -> None:
+        self.phase = phase
+        report = self.report
+        self.events.append(PhaseChanged(phase, report.fingerprint, report.calibration, report.objective))
+
+    def _note(
+        self, kind: str, text: str, candidate: Candidate | None, figures: Mapping[str, Any] | None = None
+    ) -> None:
+        self.events.append(Decided(kind, text, candidate.number if candidate else None, figures or {}))
+
+    def _end(self, now: float, decision: Decision, reason: str) -> list[Command]:
+        """End with the incumbent in force."""
+        serving_trial = self._bench.in_force.trial is not None
+        self._bench.clear()
+        restore: list[Command] = [self._bench.restore()] if serving_trial else []
+        return [*restore, *self._finish(now, decision, reason)]
+
+    def _finish(self, now: float, decision: Decision, reason: str) -> list[Command]:
+        for candidate in self.candidates:
+            if not candidate.done:
+                self._close(now, candidate, "inconclusive", f"the campaign ended: {reason}")
+        self._bench.clear()
+        self.report.reasons.append(reason)
+        self._note("end", f"{decision}: {reason}", None)
+        self._enter("ended")
+        self.final_report = self.report.document(now, decision, self._results)
+        self.events.append(Ended(decision, self.final_report))
+        return []

@@ -1,0 +1,95 @@
+"""The confirmation of one candidate: fresh pairs, looks fixed beforehand, one verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tuner import judge
+from tuner.adjust import Adjustment
+from tuner.candidate import Candidate
+from tuner.limits import Limits
+
+HOPELESS = 0.3
+"""At a look, an estimate under this share of the smallest effect ends the confirmation."""
+
+Outcome = Literal["promote", "reject", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a look decided, with the effect it saw as ratios - 1 (better is positive)."""
+
+    outcome: Outcome
+    text: str
+    effect: dict[str, Any]
+    p_value: float
+
+
+class Confirmation:
+    """Judges one challenger with coefficients and limits fixed at its start.
+
+    `margin` is the smallest effect and `reference` the incumbent's score, both on the gain scale.
+    """
+
+    def __init__(
+        self, challenger: Candidate, limits: Limits, adjustment: Adjustment, margin: float, reference: float
+    ) -> None:
+        self.challenger = challenger
+        self.scheduled = 0
+        self._spoiled: set[int] = set()
+        self._limits = limits
+        self._adjustment = adjustment
+        self._margin = margin
+        self._reference = reference
+        self._looks = list(judge.LOOKS)
+
+    @property
+    def full(self) -> bool:
+        """Whether all pairs have been scheduled."""
+        return self.scheduled - len(self._spoiled) >= judge.LOOKS[-1]
+
+    def spoiled(self, block: int) -> None:
+        """A block gave no pair: another one takes its place."""
+        self._spoiled.add(block)
+
+    def look(self) -> Verdict | None:
+        """Judge at the next look whose pairs are all there; None goes on."""
+        series = self.challenger.confirmation
+        while self._looks and len(series) >= self._looks[0]:
+            verdict = self._judge(self._looks.pop(0))
+            if verdict is not None:
+                return verdict
+        return None
+
+    def out_of_time(self) -> Verdict:
+        """The verdict when the budget ends between looks: nothing can be claimed."""
+        count = len(self.challenger.confirmation)
+        effect = self._effect(count)[0] if count else {}
+        return Verdict("inconclusive", f"the budget ended after {count} pairs", effect, 1.0)
+
+    def _effect(self, count: int) -> tuple[dict[str, Any], judge.Estimate]:
+        found = judge.estimate(self.challenger.confirmation.first(count).gains(self._adjustment))
+        scale = self._limits.scale
+        effect = {
+            "median": scale.effect(found.median, self._reference),
+            "low": scale.effect(found.low, self._reference),
+            "high": scale.effect(found.high, self._reference),
+            "pairs": count,
+            "phase": "confirm",
+        }
+        return effect, found
+
+    def _judge(self, count: int) -> Verdict | None:
+        effect, found = self._effect(count)
+        text = f"{effect['median']:+.1%} ({effect['low']:+.1%} to {effect['high']:+.1%}) over {count} pairs"
+        excess = self._limits.worst(self.challenger.confirmation.first(count))
+        if excess.broken:
+            return Verdict("reject", f"{excess} over {count} pairs", effect, found.p_value)
+        if found.p_value <= judge.NOMINAL_LEVEL and found.median >= self._margin:
+            return Verdict("promote", text, effect, found.p_value)
+        if found.high < self._margin or found.median < HOPELESS * self._margin:
+            return Verdict("reject", text, effect, found.p_value)
+        if count == judge.LOOKS[-1]:
+            return Verdict("inconclusive", text, effect, found.p_value)
+        return None

@@ -1,0 +1,98 @@
+"""Soft limits: what a candidate may not break or lose, whatever it gains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tuner.candidate import Series
+from tuner.objective import OTHERS, Scale, log_gain
+from tuner.settings import Slo
+from tuner.window import Metrics
+
+
+def other_gains(candidate: Metrics, incumbent: Metrics) -> dict[str, float]:
+    """Log ratio of every other metric that both windows know, better is positive."""
+    found: dict[str, float] = {}
+    for name in OTHERS:
+        if name in candidate and name in incumbent:
+            gain = log_gain(name, candidate[name], incumbent[name])
+            if gain is not None:
+                found[name] = gain
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """How far over its limit something is, on the log scale: zero or less is within it."""
+
+    size: float
+    what: str
+
+    @property
+    def broken(self) -> bool:
+        """Whether the limit does not hold."""
+        return self.size > 0
+
+    def __str__(self) -> str:
+        return f"{self.what} by {math.expm1(self.size):.0%} too much"
+
+
+NOTHING = Excess(-1.0, "nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The rules of one campaign."""
+
+    scale: Scale
+    slo: Slo
+    max_regression: float
+
+    def judged(self) -> list[str]:
+        """Metrics that may not lose more than max_regression: not the objective's own, none that has a limit.
+
+        Tokens per second of an engine without a queue measure the demand, so they are no loss of the config's.
+        """
+        limited = {limit.metric for limit in self.slo.limits}
+        return [
+            name
+            for name in OTHERS
+            if name not in self.scale.metrics
+            and name.split("_")[0] not in limited
+            and name != "output_tokens_per_second"
+        ]
+
+    def worst(self, series: Series) -> Excess:
+        """The tightest of all limits over the pairs of one phase."""
+        found = [self._slo(series.mine, series.incumbent), self._regression(series.others)]
+        return max(found, key=lambda excess: excess.size)
+
+    def _regression(self, others: Sequence[Mapping[str, float]]) -> Excess:
+        worst = NOTHING
+        for name in self.judged():
+            gains = [other[name] for other in others if name in other]
+            if gains:
+                size = -median(gains) - math.log1p(self.max_regression)
+                if size > worst.size:
+                    worst = Excess(size, f"{name} loses more than max_regression allows")
+        return worst
+
+    def _slo(self, mine: Sequence[Metrics], incumbent: Sequence[Metrics]) -> Excess:
+        """Geometric means over windows; a limit that the incumbent breaks already may be broken no further than by
+        max_regression beyond the incumbent's own figure."""
+        worst = NOTHING
+        for limit in self.slo.limits:
+            figures = [m[limit.key] for m in mine if m.get(limit.key, 0.0) > 0]
+            theirs = [m[limit.key] for m in incumbent if m.get(limit.key, 0.0) > 0]
+            if figures and theirs:
+                own = sum(map(math.log, theirs)) / len(theirs)
+                bound = math.log(limit.seconds)
+                if own > bound:
+                    bound = own + math.log1p(self.max_regression)
+                size = sum(map(math.log, figures)) / len(figures) - bound
+                if size > worst.size:
+                    worst = Excess(size, f"{limit.key} is over the SLO")
+        return worst

@@ -1,0 +1,192 @@
+"""What to try next: the field's priors, past winners, one step along each axis, then the sampler."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import optuna
+
+from change.engine import Values
+from tuner.sampler import GainSampler, Region, Surrogate
+from tuner.space import Space
+
+Source = Literal["prior", "past", "step", "sampler"]
+
+PRIORS: tuple[tuple[str, Mapping[str, float]], ...] = (
+    ("the 235B guide on one Atlas 800I A2", {"batch_max_tokens": 8192, "max_prefill_tokens": 512}),
+    ("the 235B guide's prefill cap alone", {"max_prefill_tokens": 512}),
+    ("the SGLang guide", {"batch_max_tokens": 4096}),
+)
+"""What the field's guides recommend: tried first, never trusted."""
+
+STEPS = (-0.3, 0.3, -0.6)
+START_WIDTH = 0.35
+MIN_WIDTH = 0.12
+MAX_WIDTH = 1.0
+PATIENCE = 4
+"""Candidates without a better one after which the region shrinks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A config to try and where it came from."""
+
+    values: dict[str, float]
+    source: Source
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of one config: mean gain, the variance of that mean, and its constraint (<= 0 is feasible)."""
+
+    values: Values
+    gain: float
+    variance: float
+    constraint: float
+
+
+def study_of(
+    space: Space, evidence: Sequence[Evidence], sampler: optuna.samplers.BaseSampler
+) -> optuna.Study:
+    """An in-memory study that holds the evidence as finished trials; the store stays the only truth."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    distributions: dict[str, optuna.distributions.BaseDistribution] = {
+        dimension.name: optuna.distributions.FloatDistribution(0.0, 1.0) for dimension in space.dimensions
+    }
+    for item in evidence:
+        point = dict(zip(distributions, space.encode(item.values), strict=True))
+        study.enqueue_trial(point)
+        trial = study.ask(distributions)
+        trial.set_user_attr("variance", item.variance)
+        trial.set_user_attr("constraint", item.constraint)
+        trial.set_constraint("limits", item.constraint)
+        study.tell(trial, item.gain)
+    return study
+
+
+class Proposer:
+    """Draws candidates for one campaign; no config twice."""
+
+    def __init__(
+        self,
+        space: Space,
+        incumbent: Values,
+        seed: int,
+        problems: Callable[[Values], list[str]],
+        past: Sequence[Values] = (),
+    ) -> None:
+        self.space = space
+        self.incumbent = dict(incumbent)
+        self.skipped: list[str] = []
+        self.width = START_WIDTH
+        self._problems = problems
+        self._random = np.random.default_rng(seed)
+        self._seen: list[dict[str, float]] = [dict(incumbent)]
+        self._failures = 0
+        self._queue: list[Proposal] = []
+        self.expected_improvement = float("inf")
+        for values in past:
+            self._enqueue(values, "past", "winner of a similar workload")
+        for origin, values in PRIORS:
+            self._enqueue(values, "prior", origin)
+        self._steps()
+
+    def hold(self, name: str, value: float) -> None:
+        """Stop searching a knob that the engine does not honour."""
+        self.space = self.space.without(name, value)
+        self._queue = [p for p in self._queue if p.values.get(name) == value]
+
+    def propose(self, evidence: Sequence[Evidence]) -> Proposal | None:
+        """The next config, or None when there is nothing new to try."""
+        while self._queue:
+            proposal = self._queue.pop(0)
+            if self._new(proposal.values):
+                self._seen.append(proposal.values)
+                return proposal
+        if not self.space.dimensions:
+            return None
+        for _ in range(8):
+            values = self._sample(evidence)
+            if self._new(values) and not self._problems(values):
+                self._seen.append(values)
+                return Proposal(values, "sampler")
+        return None
+
+    def learn(self, *, better: bool) -> None:
+        """Let the region grow with success and shrink with a run of failures."""
+        if better:
+            self.width = min(self.width * 1.5, MAX_WIDTH)
+            self._failures = 0
+        else:
+            self._failures += 1
+            if self._failures >= PATIENCE:
+                self.width = max(self.width * 0.7, MIN_WIDTH)
+                self._failures = 0
+
+    def smoothed(self, evidence: Sequence[Evidence]) -> list[tuple[float, float]]:
+        """Gain and its standard deviation of each config once its neighbours have had their say."""
+        if not self.space.dimensions:
+            return [(item.gain, item.variance**0.5) for item in evidence]
+        points = np.array([self.space.encode(item.values) for item in evidence])
+        surrogate = Surrogate(
+            points,
+            np.array([item.gain for item in evidence]),
+            np.array([item.variance for item in evidence]),
+            seed=0,
+        )
+        mean, sd = surrogate.predict(points)
+        return [(float(m), float(s)) for m, s in zip(mean, sd, strict=True)]
+
+    def _sample(self, evidence: Sequence[Evidence]) -> dict[str, float]:
+        feasible = [item for item in evidence if item.constraint <= 0]
+        gains = self.smoothed(evidence)
+        best = max(
+            (i for i, item in enumerate(evidence) if item.constraint <= 0),
+            key=lambda i: gains[i][0],
+            default=None,
+        )
+        center = self.space.encode(evidence[best].values if best is not None and feasible else self.incumbent)
+        avoid = np.array([self.space.encode(values) for values in self._seen])
+        sampler = GainSampler(int(self._random.integers(2**31)), Region(center, self.width), avoid)
+        study = study_of(self.space, evidence, sampler)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            trial = study.ask(
+                {d.name: optuna.distributions.FloatDistribution(0.0, 1.0) for d in self.space.dimensions}
+            )
+        self.expected_improvement = sampler.expected_improvement
+        return self.space.decode([trial.params[d.name] for d in self.space.dimensions])
+
+    def _steps(self) -> None:
+        """One knob moved at a time, so that the first evidence tells which knobs matter."""
+        start = self.space.encode(self.incumbent)
+        for step in STEPS:
+            for index, dimension in enumerate(self.space.dimensions):
+                place = start[index] + step
+                if 0.0 <= place <= 1.0:
+                    self._enqueue({dimension.name: dimension.decode(place)}, "step", None)
+
+    def _enqueue(self, values: Values, source: Source, note: str | None) -> None:
+        known = {d.name for d in self.space.dimensions}
+        foreign = [name for name in values if name not in known]
+        whole = {**self.incumbent, **values}
+        reasons = [f"{name} is not searched here" for name in foreign] or self._problems(whole)
+        if reasons:
+            if source != "step":
+                self.skipped.append(f"{_text(values)} ({note}): {reasons[0]}")
+            return
+        if self._new(whole):
+            self._queue.append(Proposal(whole, source, note))
+
+    def _new(self, values: Values) -> bool:
+        return all(dict(values) != seen for seen in self._seen)
+
+
+def _text(values: Values) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in values.items())

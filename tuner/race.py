@@ -1,0 +1,120 @@
+"""The race: randomised blocks of the incumbent and a few candidates; losers leave early. It ranks, no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from change.engine import Values
+from tuner.candidate import Candidate
+from tuner.proposer import Proposal, Proposer
+from tuner.results import Results
+
+ACTIVE = 3
+"""Candidates that share a block with one incumbent window."""
+FIRST_CUT_PAIRS = 2
+ENOUGH_PAIRS = 6
+FINAL_BLOCKS = 5
+"""Blocks at the end that go to the best few, so that the choice is not one lucky window's."""
+FINAL_PAIRS = 9
+ENOUGH_CANDIDATES = 12
+ENOUGH_IMPROVEMENT = 0.15
+"""The search ends early once the sampler expects less than this share of the smallest effect from one more."""
+
+Drop = Callable[[Candidate, str], None]
+Start = Callable[[Proposal], Candidate]
+
+
+class Race:
+    """Chooses who runs in the next block; `drop` and `start` tell the campaign what changed."""
+
+    def __init__(self, results: Results, proposer: Proposer, margin: float, drop: Drop, start: Start) -> None:
+        self.final = False
+        self._results = results
+        self._proposer = proposer
+        self._margin = margin
+        self._drop = drop
+        self._start = start
+        self._leader = 0.0
+
+    def hold(self, name: str, incumbent: Values) -> None:
+        """Search without a knob that the engine does not honour."""
+        self._proposer.hold(name, incumbent[name])
+
+    def next_block(self, blocks_left: float) -> list[Candidate] | Literal["over"]:
+        """Who runs next beside the incumbent; `blocks_left` is how many full blocks the budget still holds."""
+        results = self._results
+        results.refit()
+        if blocks_left < 0.5:
+            return "over"
+        if not self.final and (blocks_left <= FINAL_BLOCKS or self._searched()):
+            self.final = True
+        if self.final:
+            few = [c for c in self.best(ACTIVE) if len(c.race) < FINAL_PAIRS]
+            for candidate in few:
+                candidate.state, candidate.reason, candidate.ended = "racing", None, None
+            return few or "over"
+        running = self._cut()
+        while len(running) < ACTIVE:
+            proposal = self._proposer.propose(results.evidence())
+            if proposal is None:
+                break
+            running.append(self._start(proposal))
+        if not running:
+            self.final = True
+            return self.next_block(blocks_left)
+        return running
+
+    def best(self, count: int) -> list[Candidate]:
+        """The best candidates by smoothed gain that break no limit and may still be chosen."""
+        return [candidate for candidate, _, _ in self.ranked()[:count]]
+
+    def ranked(self) -> list[tuple[Candidate, float, float]]:
+        """Candidates with smoothed gain and its standard deviation, best first."""
+        results = self._results
+        tried = [c for c in results.candidates if c.race]
+        raced = {id(c) for c in tried}
+        listed = [c for c in results.candidates if id(c) in raced or c.state == "aborted"]
+        smoothed = self._proposer.smoothed(results.evidence())[1:]
+        rows = [
+            (candidate, gain, sd)
+            for candidate, (gain, sd) in zip(listed, smoothed, strict=True)
+            if candidate.state in ("racing", "rejected")
+            and not candidate.confirmation
+            and len(candidate.race) >= FIRST_CUT_PAIRS
+            and not results.limits.worst(candidate.race).broken
+        ]
+        return sorted(rows, key=lambda row: -row[1])
+
+    def _cut(self) -> list[Candidate]:
+        running = []
+        ranked = self.ranked()
+        leader = max([gain for _, gain, _ in ranked], default=0.0)
+        leader = max(leader, 0.0)
+        for candidate in self._results.candidates:
+            if candidate.state != "racing":
+                continue
+            reason = self._loses(candidate, leader)
+            if reason is None:
+                running.append(candidate)
+            else:
+                self._proposer.learn(better=leader > self._leader + self._margin / 4)
+                self._leader = max(self._leader, leader)
+                self._drop(candidate, reason)
+        return running
+
+    def _loses(self, candidate: Candidate, leader: float) -> str | None:
+        pairs = len(candidate.race)
+        if pairs < FIRST_CUT_PAIRS:
+            return None
+        error = self._results.error(candidate)
+        limit = self._results.limits.worst(candidate.race)
+        if limit.size > error:
+            return f"{limit} over {pairs} pairs"
+        if self._results.gain(candidate) + error < leader:
+            return f"behind after {pairs} pairs"
+        return "measured enough for the race" if pairs >= ENOUGH_PAIRS else None
+
+    def _searched(self) -> bool:
+        enough = len(self._results.candidates) >= ENOUGH_CANDIDATES
+        return enough and self._proposer.expected_improvement < ENOUGH_IMPROVEMENT * self._margin

@@ -1,0 +1,175 @@
+"""The report of a campaign: what was decided, by how much, and at what cost, as one plain document."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import mean, median
+from typing import TYPE_CHECKING, Any
+
+from tuner.objective import Scale
+from tuner.settings import Slo, TuneSettings
+from tuner.window import failed, quantile, request_latency
+
+if TYPE_CHECKING:
+    from tuner.candidate import Candidate
+    from tuner.confirm import Verdict
+    from tuner.limits import Limits
+    from tuner.messages import Decision, Observation
+    from tuner.results import Results
+    from tuner.switchback import ScoredWindow, Timing
+
+
+class Report:
+    """Collects the figures of one campaign; `document` writes them down in the form of `trimtab report --json`."""
+
+    def __init__(self, settings: TuneSettings, slo: Slo, incumbent: Mapping[str, float]) -> None:
+        self.started = 0.0
+        self.reasons: list[str] = []
+        self.fingerprint: dict[str, float] = {}
+        self.calibration: dict[str, float] = {}
+        self.objective: dict[str, Any] = {}
+        self.skipped_priors: list[str] = []
+        self.watts_known = False
+        self._settings = settings
+        self._slo = slo
+        self.incumbent = dict(incumbent)
+        self._effective: Mapping[str, float] = dict(incumbent)
+        self._winner: dict[str, float] | None = None
+        self._effect: dict[str, Any] | None = None
+        self._others: dict[str, float] = {}
+        self._requests = 0
+        self._failed = 0.0
+        self._seconds: dict[int, list[int]] = {}
+        self._switches: list[float] = []
+
+    def see(self, now: float, seen: Observation) -> None:
+        """Count what one observation brought."""
+        if seen.watts is not None:
+            self.watts_known = True
+        self._failed += seen.errors
+        if seen.state is not None:
+            self._effective = seen.state.values
+        if seen.page is None:
+            return
+        limits = self._slo.request_limits()
+        for record in seen.page.records:
+            if record.arrival < self.started:
+                continue
+            self._requests += 1
+            bad = failed(record)
+            self._failed += bad
+            for name, limit in limits.items():
+                taken = request_latency(record, name)
+                bad = bad or (taken is not None and taken > limit.seconds)
+            second = self._seconds.setdefault(math.floor(record.arrival), [0, 0])
+            second[0] += 1
+            second[1] += bad
+
+    def switched(self, seconds: float) -> None:
+        """One switch was answered after `seconds`."""
+        self._switches.append(seconds)
+
+    def looked(self, scale: Scale, fingerprint: dict[str, float]) -> None:
+        """What is improved, and on which traffic."""
+        self.fingerprint = fingerprint
+        self.objective = {
+            "name": scale.name,
+            "unit": scale.unit,
+            "direction": scale.direction,
+            "metrics": list(scale.metrics),
+        }
+        if scale.note:
+            self.reasons.append(scale.note)
+
+    def calibrated(
+        self,
+        scale: Scale,
+        reference: float,
+        raw_sd: float,
+        sd: float,
+        timing: Timing,
+        detectable: float,
+        windows: Sequence[ScoredWindow],
+    ) -> None:
+        """How the campaign measures: noise on the gain scale, seconds, and the effect it can tell from noise."""
+        self.calibration = {
+            "paired_sd": raw_sd,
+            "paired_sd_expected": sd,
+            "washout_seconds": timing.washout,
+            "window_seconds": timing.window,
+            "settle_seconds": timing.settle,
+            "detectable_effect": detectable,
+            "incumbent": scale.value(reference),
+        }
+        for name in sorted(
+            {name for window in windows for name in window.metrics if name.endswith("_seconds")}
+        ):
+            values = [window.metrics[name] for window in windows if name in window.metrics]
+            self.calibration[f"incumbent_{name}"] = mean(values)
+
+    def judged(self, challenger: Candidate, verdict: Verdict, limits: Limits) -> None:
+        """What a confirmation measured."""
+        self._effect = dict(verdict.effect) or None
+        names = {name for other in challenger.confirmation.others for name in other}
+        self._others = {
+            name: math.expm1(median(o[name] for o in challenger.confirmation.others if name in o))
+            for name in sorted(names)
+        }
+
+    def promoted(self, challenger: Candidate, verdict: Verdict) -> None:
+        """A challenger won."""
+        self._winner = dict(challenger.values)
+
+    def returned(self) -> None:
+        """The winner was taken back."""
+        self._winner = None
+
+    def promotion_text(self) -> str:
+        """What a person approves: the values that change and the effect that was confirmed."""
+        changed = {k: v for k, v in (self._winner or {}).items() if self.incumbent.get(k) != v}
+        values = ", ".join(
+            f"{name} {self.incumbent.get(name, 0):g} -> {value:g}" for name, value in changed.items()
+        )
+        effect = self._effect or {}
+        return f"{values} ({effect.get('median', 0):+.1%}, {effect.get('low', 0):+.1%} to {effect.get('high', 0):+.1%})"
+
+    def violation_seconds(self) -> int | None:
+        """Seconds whose arrivals' violating share is above the tightest allowance; None without limits."""
+        limits = self._slo.request_limits()
+        if not limits:
+            return None
+        allowance = min(limit.allowance for limit in limits.values())
+        return sum(bad / count > allowance for count, bad in self._seconds.values())
+
+    def document(self, now: float, decision: Decision, results: Results | None) -> dict[str, Any]:
+        """The whole report."""
+        promoted = decision == "promoted"
+        switches = sorted(self._switches)
+        return {
+            "decision": decision,
+            "incumbent": self.incumbent,
+            "winner": self._winner if promoted else None,
+            "requested": self._winner if promoted else self.incumbent,
+            "effective": dict(self._effective),
+            "objective": self.objective,
+            "effect": {name: self._effect[name] for name in ("median", "low", "high")}
+            if self._effect
+            else None,
+            "detectable_effect": self.calibration.get("detectable_effect"),
+            "other_metrics": self._others,
+            "trials": len(results.candidates) if results else 0,
+            "blocks": results.blocks if results else 0,
+            "pairs": results.pairs if results else 0,
+            "restarts": 0,
+            "failed_requests": int(self._failed),
+            "slo_violation_seconds": self.violation_seconds(),
+            "switch_seconds": {
+                "p50": quantile(switches, 0.5) if switches else None,
+                "p99": quantile(switches, 0.99) if switches else None,
+            },
+            "traffic": {**self.fingerprint, "requests": self._requests, "seconds": now - self.started},
+            "calibration": self.calibration,
+            "skipped_priors": self.skipped_priors,
+            "reasons": self.reasons,
+        }

@@ -1,0 +1,160 @@
+"""What a campaign has found: windows joined to pairs, pairs to gains, gains to the evidence that proposals rest on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from change.engine import Values
+from tuner.adjust import Adjustment, Contrast, contrast, fit
+from tuner.candidate import Candidate
+from tuner.limits import Limits, other_gains
+from tuner.messages import Event, PairScored, WindowClosed
+from tuner.objective import Scale
+from tuner.proposer import Evidence
+from tuner.switchback import ScoredWindow
+
+RECENT = 12
+"""Incumbent windows that the guard's ranges come from."""
+
+
+class Results:
+    """Windows, pairs and candidates of one campaign; `events` is where new rows go."""
+
+    def __init__(self, events: list[Event], incumbent: Values, limits: Limits) -> None:
+        self.incumbent = incumbent
+        self.limits = limits
+        self.candidates: list[Candidate] = []
+        self.blocks = 0
+        self.pairs = 0
+        self.adjustment = Adjustment((), 0.0)
+        self.prior_sd = 0.0
+        self._events = events
+        self._contrasts: list[Contrast] = []
+        self._open: dict[int, list[ScoredWindow]] = {}
+        self._recent: list[ScoredWindow] = []
+
+    @property
+    def scale(self) -> Scale:
+        """The objective's scale."""
+        return self.limits.scale
+
+    def candidate(self, number: int) -> Candidate:
+        """The candidate of a trial number."""
+        return self.candidates[number - 1]
+
+    def calibrate(self, windows: Sequence[ScoredWindow]) -> tuple[float, float]:
+        """Pair the incumbent with itself; returns its mean score and the noise of a pair at this window length."""
+        scores = [score for w in windows if (score := self.scale.score(w.metrics)) is not None]
+        for one, other in pairwise(windows):
+            self._pair(one.block, 0, "calibrate", other, one)
+        steps = np.diff(np.array(scores))
+        raw = float(np.sqrt(np.mean(steps**2)))
+        self.adjustment = fit(self._contrasts, raw)
+        return float(np.mean(scores)), raw
+
+    def close_window(self, window: ScoredWindow) -> None:
+        """Store a window; the incumbent's also feed the guard's ranges."""
+        if window.valid and window.arm.trial is None:
+            self._recent = [*self._recent, window][-RECENT:]
+        interval = window.interval
+        self._events.append(
+            WindowClosed(
+                window.block,
+                window.position,
+                window.arm.trial,
+                interval.epoch,
+                interval.applied,
+                interval.start,
+                interval.end,
+                window.valid,
+                window.reason,
+                window.metrics,
+                window.covariates,
+            )
+        )
+
+    def join(self, window: ScoredWindow, confirming: int | None) -> None:
+        """Pair a window with the other side of its block once both are there and valid."""
+        block = self._open.setdefault(window.block, [])
+        block.append(window)
+        if not window.valid:
+            return
+        incumbent = next((w for w in block if w.arm.trial is None and w.valid), None)
+        if incumbent is None:
+            return
+        others = (
+            [w for w in block if w.valid and w.arm.trial is not None] if window is incumbent else [window]
+        )
+        for other in others:
+            trial = other.arm.trial
+            if trial is not None and not self.candidate(trial).done:
+                self._pair(
+                    window.block, trial, "confirm" if trial == confirming else "race", other, incumbent
+                )
+
+    def refit(self) -> None:
+        """Learn the traffic's share of the noise anew from all pairs so far."""
+        self.adjustment = fit(self._contrasts, self.prior_sd)
+
+    def gain(self, candidate: Candidate) -> float:
+        """Mean adjusted gain of the race's pairs."""
+        gains = candidate.race.gains(self.adjustment)
+        return sum(gains) / len(gains)
+
+    def error(self, candidate: Candidate) -> float:
+        """Standard error of that mean."""
+        return self.adjustment.sd / math.sqrt(len(candidate.race))
+
+    def race_effect(self, candidate: Candidate, reference: float) -> dict[str, float | int | str]:
+        """What the race saw of a candidate, as ratios - 1; the interval is one standard error, no claim."""
+        gain, error = self.gain(candidate), self.error(candidate)
+        return {
+            "median": self.scale.effect(gain, reference),
+            "low": self.scale.effect(gain - error, reference),
+            "high": self.scale.effect(gain + error, reference),
+            "pairs": len(candidate.race),
+            "phase": "race",
+        }
+
+    def evidence(self) -> list[Evidence]:
+        """The incumbent (gain 0 by definition) and every candidate that has a pair or broke a guard."""
+        sd = self.adjustment.sd
+        found = [Evidence(self.incumbent, 0.0, sd**2 / 200, -0.1)]
+        for candidate in self.candidates:
+            if candidate.race:
+                limit = max(-1.0, min(1.0, self.limits.worst(candidate.race).size))
+                found.append(
+                    Evidence(candidate.values, self.gain(candidate), self.error(candidate) ** 2, limit)
+                )
+            elif candidate.state == "aborted":
+                # It broke a guard before it had a pair: bad for certain, how bad is unknown.
+                found.append(Evidence(candidate.values, -4 * sd, sd**2, 0.5))
+        return found
+
+    def recent_incumbent(self) -> list[ScoredWindow]:
+        """The newest valid incumbent windows."""
+        return self._recent
+
+    def _pair(self, block: int, trial: int, phase: str, mine: ScoredWindow, theirs: ScoredWindow) -> None:
+        one, other = self.scale.score(mine.metrics), self.scale.score(theirs.metrics)
+        if one is None or other is None:
+            return
+        pair = contrast(trial, one - other, mine.covariates, theirs.covariates)
+        gains = other_gains(mine.metrics, theirs.metrics)
+        adjusted = self.adjustment.gain(pair) if self.adjustment.coefficients else pair.gain
+        if phase != "confirm":
+            # A confirmation's own pairs never shape the coefficients they are judged with.
+            self._contrasts.append(pair)
+        self.pairs += 1
+        if trial:
+            candidate = self.candidate(trial)
+            series = candidate.confirmation if phase == "confirm" else candidate.race
+            series.contrasts.append(pair)
+            series.others.append(gains)
+            series.mine.append(mine.metrics)
+            series.incumbent.append(theirs.metrics)
+        self._events.append(PairScored(block, trial, phase, pair.gain, adjusted, gains))  # type: ignore[arg-type]
