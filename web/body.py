@@ -1,38 +1,27 @@
 """The capability the face asks of the daemon: what is true now, and the changes a person may order.
 
-The daemon implements `Body`; `tests/web/seeded.py` has the one the tests use. `web.shapes.Live` documents `live`.
+The daemon implements `Body`; `web.shapes.Live` documents what `live` returns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
-
-from sqlalchemy.orm import Session
 
 
 class Refused(Exception):
-    """The daemon will not do what was asked (mode, lock, journal, bounds); the text says why and how to mend it."""
+    """The daemon will not do what was asked (mode, lock, journal, bounds); the text says why."""
 
 
 class NotFound(Exception):
     """What was named (an approval, a journal entry) does not exist."""
 
 
-class Memory(Protocol):
-    """What the face needs of the store: sessions that commit on success and roll back on error."""
-
-    def session(self) -> AbstractContextManager[Session]:
-        """Open one unit of work."""
-        ...
-
-
 class Body(Protocol):
     """The running daemon as the face sees it. Every answer is JSON-able; None means unknown, never zero.
 
-    The changing methods raise `Refused`, `NotFound` or `change.engine.EngineError`; the face turns these into 409,
-    404 and 502 (503 when the engine is unreachable).
+    The changing methods raise `Refused`, `NotFound` or `change.engine.EngineError`; the face turns these into
+    409, 404 and 502 (503 when the engine is unreachable).
     """
 
     def live(self, now: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The shapes of the JSON API. Times are Unix seconds, durations seconds, shares 0 to 1; null means unknown."""
+"""The shapes of the JSON API. Times are Unix seconds, durations seconds, shares 0 to 1; null is unknown."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Engine(Open):
 
     url: str | None = None
     reachable: bool | None = None
-    name: str | None = Field(None, description="vllm, vllm-ascend, sglang")
+    name: str | None = Field(default=None, description="vllm, vllm-ascend, sglang")
     version: str | None = None
     model: str | None = None
-    plugin: str | None = Field(None, description="Version of the plugin; null when there is none or it is unknown")
+    plugin: str | None = Field(default=None, description="Version of the plugin; null: none, or unknown")
     boot_id: str | None = None
     epoch: int | None = None
     values: dict[str, float] | None = None
@@ -32,7 +32,7 @@ class Engine(Open):
     launch: dict[str, float] | None = None
     ceilings: dict[str, float] | None = None
     floors: dict[str, float] | None = None
-    lease_remaining_seconds: float | None = Field(None, description="null: no lease, the values stay")
+    lease_remaining_seconds: float | None = Field(default=None, description="null: no lease, the values stay")
     gate: Literal["open", "closed"] | None = None
 
 
@@ -55,7 +55,7 @@ class Queue(Open):
 
     running: float | None = None
     waiting: float | None = None
-    kv_usage: float | None = Field(None, description="Share of KV blocks in use, 0 to 1")
+    kv_usage: float | None = Field(default=None, description="Share of KV blocks in use, 0 to 1")
 
 
 class Latency(Open):
@@ -106,7 +106,7 @@ class Approval(Open):
     """Something that waits for a person's yes or no."""
 
     id: str
-    kind: str | None = Field(None, description="campaign, promotion")
+    kind: str | None = Field(default=None, description="campaign, promotion")
     text: str | None = None
     values: dict[str, float] | None = None
     since: float | None = None
@@ -123,7 +123,9 @@ class Notice(Open):
 class Live(Open):
     """What is true now (`Body.live`)."""
 
-    now: float | None = Field(None, description="The daemon's clock; the demo's runs faster than the wall's")
+    now: float | None = Field(
+        default=None, description="The daemon's clock; the demo's runs faster than the wall's"
+    )
     mode: Literal["observe", "advise", "act"] | None = None
     paused: bool | None = None
     engine: Engine = Engine()
@@ -131,7 +133,7 @@ class Live(Open):
     queue: Queue = Queue()
     latency: Latency = Latency()
     throughput: Throughput = Throughput()
-    slo: dict[str, float] | None = Field(None, description="{ttft,itl,e2e}_{p50,p90,p99}_seconds, error_ratio")
+    slo: dict[str, float] | None = Field(default=None, description="{ttft,itl,e2e}_{p50,p90,p99}_seconds")
     sources: list[Source] = []
     campaign: Status | None = None
     pending: Approval | None = None
@@ -288,14 +290,14 @@ class Apply(Order):
 class Rollback(Order):
     """How many journal entries to undo."""
 
-    n: int = Field(1, ge=1, le=1000)
+    n: int = Field(default=1, ge=1, le=1000)
 
 
 class Tune(Order):
     """A campaign to start."""
 
     mode: Literal["advise", "act"]
-    minutes: Finite | None = Field(None, gt=0, le=7 * 24 * 60)
+    minutes: Finite | None = Field(default=None, gt=0, le=7 * 24 * 60)
 
 
 class Answer(Order):

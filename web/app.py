@@ -1,0 +1,98 @@
+"""Assemble the face: API, pages, event stream, behind the gatekeeper."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
+
+from fastapi import FastAPI, Request, Response
+from fastapi.staticfiles import StaticFiles
+
+from change.engine import EngineError, EngineUnreachable
+from store import Store, StoreError
+from web.api import reading_routes, writing_routes
+from web.body import Body, NotFound, Refused
+from web.feed import Feed
+from web.gatekeeper import Gatekeeper, problem
+from web.pages import HERE, login_routes, page_routes
+from web.sessions import Sessions
+
+
+def create_app(
+    body: Body,
+    store: Store,
+    token: str | None,
+    allowed_hosts: Sequence[str] = (),
+    root_path: str = "",
+    clock: Callable[[], float] = time.time,
+) -> FastAPI:
+    """Build the web application.
+
+    `allowed_hosts` are names (with or without a port) under which it may be reached, loopback if empty; `*` allows
+    every one. `root_path` is the sub-path a proxy serves it under, stripped by the proxy or not. `clock` is the
+    daemon's, in Unix seconds. Run it with its lifespan on, and call `end_streams` before the server shuts down.
+    """
+    root_path = root_path.rstrip("/")
+    sessions = None if token is None else Sessions(token, clock)
+    feed = Feed(body, store, clock)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        beating = asyncio.create_task(feed.run(), name="web feed")
+        try:
+            yield
+        finally:
+            feed.close()
+            beating.cancel()
+            with suppress(asyncio.CancelledError):
+                await beating
+
+    app = FastAPI(
+        title="Trimtab",
+        summary="What the daemon sees, tries, decides and changes",
+        version=version("trimtab"),
+        root_path=root_path,
+        openapi_url="/api/openapi.json",
+        # Their pages load scripts from a CDN; data centres are offline.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    app.state.feed = feed
+    app.include_router(reading_routes(body, store, feed))
+    app.include_router(writing_routes(body))
+    app.include_router(page_routes(body, store, feed, sessions))
+    if sessions is not None:
+        app.include_router(login_routes(sessions, root_path))
+    app.mount("/static", StaticFiles(directory=HERE / "static"))
+    app.add_middleware(Gatekeeper, sessions=sessions, allowed_hosts=allowed_hosts)
+    _explain_errors(app)
+    return app
+
+
+def end_streams(app: FastAPI) -> None:
+    """End the open event streams; a server that waits for its connections would otherwise never stop."""
+    feed: Feed = app.state.feed
+    feed.close()
+
+
+def _explain_errors(app: FastAPI) -> None:
+    @app.exception_handler(Refused)
+    async def refused(_: Request, error: Refused) -> Response:
+        return problem(409, str(error))
+
+    @app.exception_handler(NotFound)
+    async def not_found(_: Request, error: NotFound) -> Response:
+        return problem(404, str(error))
+
+    @app.exception_handler(EngineError)
+    async def engine_failed(_: Request, error: EngineError) -> Response:
+        return problem(503 if isinstance(error, EngineUnreachable) else 502, str(error))
+
+    @app.exception_handler(StoreError)
+    async def store_failed(_: Request, error: StoreError) -> Response:
+        return problem(503, str(error))

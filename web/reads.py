@@ -1,0 +1,78 @@
+"""What the face reads from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from store.models import Campaign, Decision, JournalEntry, Pair, Trial, Window
+from web import shapes
+
+Revision = tuple[tuple[object, ...], ...]
+
+
+def campaigns(session: Session, limit: int) -> list[shapes.CampaignSummary]:
+    """List campaigns, newest first."""
+    rows = session.scalars(select(Campaign).order_by(Campaign.id.desc()).limit(limit))
+    return [shapes.CampaignSummary.model_validate(row) for row in rows]
+
+
+def newest_campaign(session: Session) -> int | None:
+    """Return the newest campaign's number."""
+    return session.scalar(select(func.max(Campaign.id)))
+
+
+def campaign(session: Session, id: int) -> shapes.CampaignDetail | None:
+    """Read one campaign with its trials, pairs, windows and decisions."""
+    row = session.get(Campaign, id)
+    if row is None:
+        return None
+    pairs = select(Pair).where(Pair.campaign_id == id).order_by(Pair.block, Pair.id)
+    windows = select(Window).where(Window.campaign_id == id).order_by(Window.block, Window.position)
+    decisions = select(Decision).where(Decision.campaign_id == id).order_by(Decision.time, Decision.id)
+    return shapes.CampaignDetail(
+        **shapes.CampaignSummary.model_validate(row).model_dump(),
+        trials=[shapes.Trial.model_validate(trial) for trial in row.trials],
+        pairs=[shapes.Pair.model_validate(pair) for pair in session.scalars(pairs)],
+        windows=[shapes.Window.model_validate(window) for window in session.scalars(windows)],
+        decisions=[shapes.Decision.model_validate(decision) for decision in session.scalars(decisions)],
+    )
+
+
+def journal(session: Session, limit: int, before: int | None) -> list[shapes.JournalEntry]:
+    """List journal entries, newest first, older than entry `before`."""
+    query = select(JournalEntry).order_by(JournalEntry.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(JournalEntry.id < before)
+    return [shapes.JournalEntry.model_validate(row) for row in session.scalars(query)]
+
+
+def revision(session: Session) -> Revision:
+    """Return a value that differs whenever a page would: the newest rows, and what of older rows may still change."""
+    newest = newest_campaign(session)
+    heads = session.execute(
+        select(
+            select(func.max(Window.id)).scalar_subquery(),
+            select(func.max(Pair.id)).scalar_subquery(),
+            select(func.max(Decision.id)).scalar_subquery(),
+            select(func.max(JournalEntry.id)).scalar_subquery(),
+            select(func.max(JournalEntry.closed)).scalar_subquery(),
+        )
+    ).one()
+    unclosed = session.execute(
+        select(JournalEntry.id, JournalEntry.state).where(JournalEntry.state != "closed")
+    ).all()
+    head = session.execute(
+        select(Campaign.id, Campaign.phase, Campaign.decision, Campaign.ended).where(Campaign.id == newest)
+    ).all()
+    trials = session.execute(
+        select(Trial.number, Trial.state, Trial.reason, Trial.effect).where(Trial.campaign_id == newest)
+    ).all()
+    return tuple(_row(row) for row in (heads, *unclosed, *head, *trials))
+
+
+def _row(row: Sequence[object]) -> tuple[object, ...]:
+    # Effects are JSON objects: their text compares as well and may be hashed.
+    return tuple(repr(item) if isinstance(item, dict) else item for item in row)

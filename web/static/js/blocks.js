@@ -1,0 +1,105 @@
+// Time runs along blocks: above, which config ran in which order; below, what each pair gained in its block.
+
+import { s } from "./dom.js";
+import { change } from "./format.js";
+import { ROW } from "./effects.js";
+import { count, t, word } from "./text.js";
+
+const CELL = 11;
+const TOP = 20;
+
+// Blocks in order with their windows in order, and the phase that their pairs tell.
+export function blocksOf(campaign) {
+  const blocks = new Map();
+  const at = (block) => {
+    if (!blocks.has(block)) blocks.set(block, { block, windows: [], phase: null });
+    return blocks.get(block);
+  };
+  for (const window of campaign.windows) at(window.block).windows.push(window);
+  for (const pair of campaign.pairs) at(pair.block).phase = pair.phase;
+  const list = [...blocks.values()].sort((a, b) => a.block - b.block);
+  // A block without a pair (broken, or still running) belongs to the phase around it.
+  list.forEach((item, index) => {
+    item.phase ??= list[index - 1]?.phase ?? list[index + 1]?.phase ?? null;
+    item.broken = item.windows.length > 0 && item.windows.some((window) => !window.valid);
+  });
+  return list;
+}
+
+export function blockScale(blocks, width) {
+  const margin = 6;
+  const step = Math.min(26, (width - 2 * margin) / Math.max(1, blocks.length));
+  const places = new Map(blocks.map(({ block }, index) => [block, margin + step * index]));
+  return { step, left: (block) => places.get(block), middle: (block) => places.get(block) + step / 2, width, blocks };
+}
+
+function bands(scale, height, labelled) {
+  const groups = [];
+  for (const { block, phase } of scale.blocks) {
+    const last = groups.at(-1);
+    if (last && last.phase === phase) last.to = block;
+    else groups.push({ phase, from: block, to: block });
+  }
+  return groups.map(({ phase, from, to }, index) => {
+    const x = scale.left(from);
+    const right = scale.left(to) + scale.step;
+    const name = word("phase", phase);
+    return [
+      s("rect", { class: index % 2 ? "band odd" : "band", x, y: 0, width: right - x, height }),
+      labelled && right - x > name.length * 6.4 && s("text", { class: "phase", x: x + 3, y: 11 }, name),
+    ];
+  });
+}
+
+// The strip: one column a block, first window on top; the incumbent is plain, a candidate bears its number.
+export function strip(scale) {
+  const most = Math.max(1, ...scale.blocks.map(({ windows }) => windows.length));
+  const height = TOP + most * CELL + 2;
+  const wide = Math.max(2, scale.step - 1.5);
+  const columns = scale.blocks.map(({ block, windows, broken, phase }) => {
+    const order = windows.map(({ trial }) => (trial === null ? t("incumbent") : t("trial.n", { n: trial }))).join(", ");
+    const reason = windows.find((window) => !window.valid)?.reason;
+    const tip = t("strip.block", { block, phase: word("phase", phase), order }) + (broken ? ` ${t("strip.broken", { reason: reason ?? t("unknown") })}` : "");
+    return s(
+      "g",
+      { class: broken ? "column broken" : "column", "data-block": block, "data-tip": tip },
+      s("rect", { class: "hit", x: scale.left(block), y: TOP - 3, width: scale.step, height: height - TOP + 3 }),
+      windows.map(({ trial }, index) => {
+        const y = TOP + index * CELL;
+        const cell = s("rect", { class: trial === null ? "cell incumbent" : "cell", x: scale.left(block) + 0.75, y, width: wide, height: CELL - 1.5, rx: 1.5, "data-trial": trial ?? "incumbent" });
+        if (trial === null || scale.step < 10) return cell;
+        return [cell, s("text", { class: "digit", x: scale.middle(block), y: y + 7.6, "text-anchor": "middle", "data-trial": trial }, trial)];
+      }),
+    );
+  });
+  return s(
+    "svg",
+    { class: "strip", width: scale.width, height, role: "img", "aria-label": t("strip.label", { blocks: count("blocks", scale.blocks.length) }) },
+    bands(scale, height, true),
+    columns,
+  );
+}
+
+// Bars from zero, better upwards; the confirmation's are solid.
+export function blockRow({ pairs, scale, reach, trial, label, minEffect }) {
+  const middle = ROW / 2;
+  const y = (effect) => middle - Math.max(-1, Math.min(1, Math.log1p(Math.max(-0.99, effect)) / reach)) * (middle - 5);
+  const wide = Math.max(1.5, Math.min(12, scale.step - 2.5));
+  const right = scale.blocks.length ? scale.left(scale.blocks.at(-1).block) + scale.step : scale.width;
+  const broken = scale.blocks.filter((item) => item.broken);
+  return s(
+    "svg",
+    { class: "gains", width: scale.width, height: ROW, role: "img", "aria-label": t("plot.blocks", { name: label, pairs: pairs.length }) },
+    bands(scale, ROW, false),
+    broken.map(({ block }) => s("rect", { class: "broken", x: scale.left(block), y: 0, width: scale.step, height: ROW })),
+    minEffect && s("line", { class: "least", x1: 6, x2: right, y1: y(minEffect), y2: y(minEffect) }),
+    s("line", { class: "zero", x1: 6, x2: right, y1: middle, y2: middle }),
+    pairs.map(({ pair, effect }) => {
+      const end = y(effect);
+      const height = Math.max(1.5, Math.abs(end - middle));
+      const top = effect > 0 ? middle - height : middle;
+      const tip = t("plot.pair", { block: pair.block, phase: word("pair", pair.phase), effect: change(effect) });
+      return s("rect", { class: `gain ${pair.phase} ${effect > 0 ? "up" : "down"}`, x: scale.middle(pair.block) - wide / 2, y: top, width: wide, height, "data-block": pair.block, "data-trial": trial, "data-tip": tip });
+    }),
+  );
+}

@@ -1,0 +1,285 @@
+// The trials page: one campaign, its trials against the incumbent, and what was decided.
+
+import { effectDomain, effectScale, gainToEffect } from "./axis.js";
+import { blockRow, blockScale, blocksOf, strip } from "./blocks.js";
+import { $, h, morph } from "./dom.js";
+import { details } from "./detail.js";
+import { effectAxis, effectRow } from "./effects.js";
+import { change, figure, interval, knob, known, moment, percent, span } from "./format.js";
+import { DATA, start } from "./frame.js";
+import { at, read } from "./server.js";
+import { count, t, word } from "./text.js";
+
+const RANK = { promoted: 0, confirming: 1, racing: 1, inconclusive: 1, rejected: 1, proposed: 2, aborted: 3, invalid: 4 };
+const NARROW = 760;
+const opened = new Set();
+let { campaigns, campaign } = DATA;
+let now = DATA.live.now;
+
+// Promoted first, then by effect; what never was measured comes last.
+function ordered(trials) {
+  const size = ({ effect }) => (known(effect?.median) ? effect.median : -Infinity);
+  return [...trials].sort((a, b) => (RANK[a.state] ?? 2) - (RANK[b.state] ?? 2) || size(b) - size(a) || a.number - b.number);
+}
+
+function outcome(item) {
+  const effect = item.report?.effect;
+  if (item.decision === "promoted" && known(effect?.median)) return t("rail.promoted", { effect: change(effect.median) });
+  return item.decision ? word("decision", item.decision) : word("phase", item.phase);
+}
+
+function rail() {
+  return campaigns.map((item) =>
+    h(
+      "li",
+      { "data-key": String(item.id) },
+      h(
+        "a",
+        { href: at(`trials/${item.id}`), class: `tab ${item.decision ?? "running"}`, "aria-current": item.id === campaign?.id ? "page" : null },
+        h("b", {}, t("campaign.n", { id: item.id })),
+        h("span", {}, outcome(item)),
+        h("small", {}, moment(item.started)),
+      ),
+    ),
+  );
+}
+
+const diff = (values, base) => Object.entries(values ?? {}).filter(([name, value]) => base?.[name] !== value);
+
+const steps = (values, base) => diff(values, base).map(([name, value]) => t("step", { name, from: knob(base?.[name] ?? null), to: knob(value) })).join(", ");
+
+function sentence() {
+  const promoted = campaign.trials.find((trial) => trial.state === "promoted");
+  const effect = campaign.report?.effect ?? promoted?.effect;
+  const goal = campaign.objective?.name ?? t("unknown");
+  if (campaign.decision === "promoted" && promoted) {
+    return t("decided.promoted", { n: promoted.number, change: steps(promoted.values, campaign.incumbent), objective: goal, effect: change(effect?.median) });
+  }
+  if (campaign.decision) return t(`decided.${campaign.decision}`);
+  const racing = campaign.trials.filter((trial) => trial.state === "racing").length;
+  const confirming = campaign.trials.filter((trial) => trial.state === "confirming").length;
+  if (campaign.phase === "confirm") return t("doing.confirm", { trials: count("trials", confirming) });
+  if (campaign.phase === "race") return t("doing.race", { trials: count("trials", racing) });
+  return t(`doing.${campaign.phase}`);
+}
+
+function because() {
+  const promoted = campaign.trials.find((trial) => trial.state === "promoted");
+  const effect = campaign.report?.effect ?? promoted?.effect;
+  const reasons = campaign.report?.reasons ?? [];
+  return [
+    campaign.decision === "promoted" && known(effect?.low) && h("p", { class: "between" }, t("decided.between", { interval: interval(effect) })),
+    reasons.map((reason) => h("p", {}, reason)),
+  ];
+}
+
+function facts() {
+  const settings = campaign.settings ?? {};
+  const noise = campaign.calibration ?? {};
+  const blocks = new Set(campaign.windows.map(({ block }) => block)).size;
+  const goal = campaign.objective ?? {};
+  const limits = Object.entries(settings.slo ?? {}).filter(([, value]) => value !== null);
+  const detectable = noise.detectable_effect ?? campaign.report?.detectable_effect;
+  const list = [
+    [t("fact.objective"), h("span", {}, goal.name ?? t("unknown"), h("small", {}, [goal.unit, word("direction", goal.direction)].filter(Boolean).join(", ")))],
+    [t("fact.limits"), limits.length ? limits.map(([name, value]) => h("small", { class: "limit" }, `${name.replace("_seconds", "").replaceAll("_", " ")} ≤ ${figure(name, value)}`)) : t("fact.no_limits")],
+    [t("fact.least"), percent(settings.min_effect ?? null, 1)],
+    [t("fact.detectable"), percent(detectable ?? null, 1)],
+    [t("fact.time"), h("span", {}, span((campaign.ended ?? now) - campaign.started), known(settings.minutes) && h("small", {}, t("fact.of", { span: span(settings.minutes * 60) })))],
+    [t("fact.measured"), h("span", {}, count("blocks", blocks), h("small", {}, `${count("windows", campaign.windows.length)}, ${count("pairs", campaign.pairs.length)}`))],
+  ];
+  return list.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
+}
+
+function widths() {
+  const total = $("plot").clientWidth;
+  if (total < NARROW) return { narrow: true, blocks: total - 24, effects: total - 24 };
+  const rest = total - 76 - Math.max(150, Math.min(250, total * 0.17)) - 132;
+  return { narrow: false, blocks: Math.floor(rest * 0.46), effects: Math.floor(rest * 0.54) };
+}
+
+function changes(trial) {
+  const list = diff(trial.values, campaign.incumbent);
+  if (!list.length) return h("span", { class: "muted" }, t("trial.same"));
+  return h("ul", { class: "changes" }, list.map(([name, value]) =>
+    h("li", {}, h("span", { class: "name" }, name), " ", h("span", { class: "values" }, knob(campaign.incumbent?.[name] ?? null), " → ", h("b", {}, knob(value)))),
+  ));
+}
+
+function figures(trial, pairs) {
+  const effect = trial.effect;
+  if (!known(effect?.median)) return h("p", { class: "unknown" }, t("effect.none"));
+  return [
+    h("p", { class: "effect" }, change(effect.median)),
+    h("p", { class: "between" }, interval(effect)),
+    h("p", { class: "between" }, count("pairs", effect.pairs ?? pairs.length)),
+  ];
+}
+
+function row(trial, drawn) {
+  const mine = drawn.pairs.filter(({ pair }) => pair.trial === trial.number && pair.phase !== "calibrate");
+  const label = t("trial.n", { n: trial.number });
+  const open = opened.has(trial.number);
+  const minEffect = campaign.settings?.min_effect ?? null;
+  const cells = h(
+    "tr",
+    { class: "trial" },
+    h(
+      "th",
+      { scope: "row" },
+      h(
+        "button",
+        { type: "button", class: "unfold", "data-trial": trial.number, "aria-expanded": String(open), "aria-label": t("trial.more", { name: label }) },
+        h("span", { class: "caret", "aria-hidden": "true" }), h("span", { class: "n" }, trial.number),
+      ),
+      h("span", { class: `state ${trial.state}` }, word("state", trial.state)),
+    ),
+    h("td", { class: "what" }, changes(trial), trial.reason && h("p", { class: "reason", title: trial.reason }, trial.reason)),
+    h("td", { class: "time" }, blockRow({ pairs: mine, scale: drawn.blocks, reach: drawn.reach, trial: trial.number, label, minEffect })),
+    h("td", { class: "scale" }, effectRow({ pairs: mine, effect: trial.effect, state: trial.state, trial: trial.number, scale: drawn.scale, minEffect, width: drawn.width.effects, label })),
+    h("td", { class: "figures" }, figures(trial, mine)),
+  );
+  return h("tbody", { "data-key": `trial-${trial.number}`, class: trial.state, "data-trial": trial.number }, cells, open && details(trial, mine, campaign, drawn.toEffect));
+}
+
+function incumbentRow(drawn) {
+  const mine = drawn.pairs.filter(({ pair }) => pair.phase === "calibrate");
+  const label = t("incumbent");
+  const sd = campaign.calibration?.sd ?? campaign.calibration?.noise;
+  const values = Object.entries(campaign.incumbent ?? {}).map(([name, value]) => h("li", {}, h("span", { class: "name" }, name), " ", h("span", { class: "values" }, knob(value))));
+  return h(
+    "tbody",
+    { "data-key": "incumbent", class: "incumbent", "data-trial": "incumbent" },
+    h(
+      "tr",
+      { class: "trial" },
+      h("th", { scope: "row" }, h("span", { class: "state incumbent" }, label)),
+      h("td", { class: "what" }, h("ul", { class: "changes" }, values)),
+      h("td", { class: "time" }, blockRow({ pairs: mine, scale: drawn.blocks, reach: drawn.reach, trial: "incumbent", label, minEffect: null })),
+      h("td", { class: "scale" }, effectRow({ pairs: mine, effect: null, state: "incumbent", trial: "incumbent", scale: drawn.scale, minEffect: campaign.settings?.min_effect ?? null, width: drawn.width.effects, label })),
+      h("td", { class: "figures" }, h("p", { class: "between" }, t("incumbent.noise")), h("p", { class: "effect small" }, known(sd) ? t("incumbent.sd", { sd: percent(sd, 1) }) : t("unknown")), h("p", { class: "between" }, count("pairs", mine.length))),
+    ),
+  );
+}
+
+function plot() {
+  const toEffect = gainToEffect(campaign);
+  const pairs = campaign.pairs.map((pair) => ({ pair, effect: toEffect(pair.gain) }));
+  const minEffect = campaign.settings?.min_effect ?? null;
+  const width = widths();
+  const domain = effectDomain(campaign.trials, pairs.map(({ effect }) => effect), minEffect);
+  const drawn = {
+    pairs,
+    toEffect,
+    width,
+    scale: effectScale(domain, width.effects),
+    blocks: blockScale(blocksOf(campaign), width.blocks),
+    reach: Math.max(Math.abs(Math.log1p(domain[0])), Math.log1p(domain[1])),
+  };
+  $("plot").classList.toggle("narrow", width.narrow);
+  const head = h(
+    "thead",
+    {},
+    h(
+      "tr",
+      {},
+      h("th", { scope: "col" }, t("plot.trial")),
+      h("th", { scope: "col" }, t("plot.change")),
+      h("th", { scope: "col", class: "time" }, h("span", { class: "title" }, t("plot.time")), drawn.blocks.blocks.length > 0 && strip(drawn.blocks)),
+      h("th", { scope: "col", class: "scale" }, h("span", { class: "title" }, t("plot.effect", { objective: campaign.objective?.name ?? "" })), effectAxis(drawn.scale, minEffect, width.effects)),
+      h("th", { scope: "col", class: "figures" }, t("plot.figures")),
+    ),
+  );
+  const rows = ordered(campaign.trials).map((trial) => row(trial, drawn));
+  if (!rows.length) rows.push(h("tbody", { class: "none" }, h("tr", {}, h("td", { colspan: 5, class: "empty" }, t("plot.no_trials")))));
+  return h("table", { class: "trials" }, h("caption", { class: "away" }, t("plot.caption")), head, incumbentRow(drawn), rows);
+}
+
+function decisions() {
+  return [...campaign.decisions].reverse().map((item) =>
+    h(
+      "li",
+      { "data-key": String(item.id) },
+      h("time", { title: moment(item.time) }, `+${span(item.time - campaign.started)}`),
+      h("span", { class: `kind ${item.kind}` }, word("kind", item.kind)),
+      h("p", {}, item.text, Object.keys(item.figures ?? {}).length > 0 && h("small", { class: "mono" }, Object.entries(item.figures).map(([name, value]) => `${name} ${figure(name, value)}`).join("  "))),
+    ),
+  );
+}
+
+function traffic() {
+  const list = Object.entries(campaign.fingerprint ?? {});
+  if (!list.length) return [h("p", { class: "empty" }, t("traffic.unknown"))];
+  return list.map(([name, value]) => h("div", {}, h("dt", {}, name.replaceAll("_", " ")), h("dd", {}, figure(name, value))));
+}
+
+function draw() {
+  const some = campaign !== null;
+  $("none").hidden = some;
+  $("campaign").hidden = !some;
+  morph($("rail"), rail());
+  if (!some) return;
+  const state = campaign.decision ?? "running";
+  $("outcome").className = `outcome ${state}`;
+  $("campaign-title").textContent = t("campaign.title", { id: campaign.id, state: campaign.decision ? word("decision", campaign.decision) : word("phase", campaign.phase) });
+  $("sentence").textContent = sentence();
+  morph($("because"), because());
+  morph($("facts"), facts());
+  morph($("plot"), [plot()]);
+  morph($("decisions"), decisions());
+  morph($("traffic"), traffic());
+}
+
+let loading = null;
+let again = false;
+
+async function load() {
+  if (loading) {
+    again = true;
+    return;
+  }
+  loading = (async () => {
+    campaigns = await read("campaigns");
+    const wanted = DATA.follow ? campaigns[0]?.id : campaign?.id;
+    if (wanted !== undefined) campaign = await read(`campaigns/${wanted}`);
+    draw();
+  })();
+  try {
+    await loading;
+  } catch (error) {
+    console.warn(error.message);
+  } finally {
+    loading = null;
+  }
+  if (again) {
+    again = false;
+    setTimeout(load, 1000);
+  }
+}
+
+$("plot").addEventListener("click", (event) => {
+  const button = event.target.closest("button.unfold");
+  if (!button) return;
+  const number = Number(button.dataset.trial);
+  if (!opened.delete(number)) opened.add(number);
+  draw();
+});
+
+// A block, or a trial, under the pointer is shown wherever it appears.
+$("plot").addEventListener("pointerover", (event) => {
+  for (const name of ["block", "trial"]) {
+    const value = event.target.closest?.(`[data-${name}]`)?.dataset[name];
+    for (const node of $("plot").querySelectorAll(".hot-" + name)) node.classList.remove("hot-" + name);
+    if (value === undefined) continue;
+    for (const node of $("plot").querySelectorAll(`[data-${name}="${value}"]`)) node.classList.add("hot-" + name);
+  }
+});
+
+start({
+  draw: (live) => {
+    now = live.now ?? now;
+  },
+  trials: load,
+});
+draw();
+new ResizeObserver(() => requestAnimationFrame(() => campaign && draw())).observe($("campaign"));
