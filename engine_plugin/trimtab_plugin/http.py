@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qs
 
 from trimtab_plugin import __version__
 from trimtab_plugin.gate import MAX_LEASE_SECONDS, Gate
 from trimtab_plugin.link import Answer, EngineLink, LinkError, RanksDiffer
 from trimtab_plugin.ring import RING, Ring
 from trimtab_plugin.settings import TokenFile, disabled, starts_closed
+from trimtab_plugin.wire import (
+    MAX_LEASE,
+    App,
+    Receive,
+    Refused,
+    Scope,
+    Send,
+    expect_keys,
+    header,
+    knobs_request,
+    number,
+    query_since,
+    read_json,
+    respond,
+)
 
 logger = logging.getLogger("vllm.trimtab")
-
-Scope = dict[str, Any]
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PREFIX = "/trimtab"
 ROUTES = {
@@ -51,21 +57,7 @@ GATED = (
 )
 """Paths that make work for the engine, themselves and below; `/health`, `/metrics` and the rest stay open."""
 
-MAX_BODY_BYTES = 64 * 1024
-MAX_LEASE = 3600.0
 TOKEN_HEADER = b"x-trimtab-token"
-
-
-class Refused(Exception):
-    """An answer that is an error: HTTP status, JSON body, extra headers."""
-
-    def __init__(
-        self, status: int, error: str, headers: Mapping[str, str] | None = None, **more: Any
-    ) -> None:
-        super().__init__(error)
-        self.status = status
-        self.body = {"error": error, **more}
-        self.headers = dict(headers or {})
 
 
 class Middleware:
@@ -305,14 +297,6 @@ def is_gated(path: str) -> bool:
     return any(path == gated or path.startswith(gated + "/") for gated in GATED)
 
 
-def header(scope: Scope, name: bytes) -> bytes | None:
-    """Return a request header's value; names in `scope` are lower case by the ASGI standard."""
-    for key, value in scope["headers"]:
-        if key == name:
-            return bytes(value)
-    return None
-
-
 def listens_on_loopback(scope: Scope) -> bool:
     """Say whether the server was told to listen on a loopback address or a Unix socket, and nowhere else."""
     args = getattr(scope["app"].state, "args", None)
@@ -332,97 +316,3 @@ def engine_version() -> str:
     import vllm  # only in a server
 
     return str(vllm.__version__)
-
-
-async def read_json(scope: Scope, receive: Receive) -> dict[str, Any]:
-    """Read a JSON object of at most 64 KiB; a longer body is refused without being read."""
-    too_long = Refused(413, f"the body is over {MAX_BODY_BYTES} bytes", {"Connection": "close"})
-    length = header(scope, b"content-length")
-    if length is not None and (not length.isdigit() or int(length[:19]) > MAX_BODY_BYTES):
-        raise too_long
-    data = b""
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Refused(400, "the body ended early")
-        data += message.get("body", b"")
-        if len(data) > MAX_BODY_BYTES:
-            raise too_long
-        if not message.get("more_body"):
-            break
-    try:
-        body = json.loads(data, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise Refused(400, f"the body is not valid JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise Refused(400, "the body must be a JSON object")
-    return body
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def knobs_request(body: dict[str, Any]) -> dict[str, Any]:
-    """Check the shape of a knobs request; names and bounds are the engine's to check."""
-    expect_keys(body, {"values", "if_epoch", "lease_seconds", "revert_to"})
-    for key in ("values", "revert_to"):
-        values = body.get(key)
-        if key == "revert_to" and values is None:
-            continue
-        if not isinstance(values, dict) or (key == "values" and not values):
-            raise Refused(400, f"{key} must be an object of knob names and numbers")
-        for name, value in values.items():
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 2**53:
-                raise Refused(422, f"{key}: {name} must be a number within 2**53, not {str(value)[:80]}")
-    epoch = body.get("if_epoch")
-    if isinstance(epoch, bool) or not isinstance(epoch, int) or abs(epoch) > 2**53:
-        raise Refused(400, "if_epoch must be the whole number of the epoch you read")
-    return {
-        "op": "knobs",
-        "values": body["values"],
-        "if_epoch": epoch,
-        "lease_seconds": number(body, "lease_seconds", MAX_LEASE),
-        "revert_to": body.get("revert_to") or {},
-    }
-
-
-def expect_keys(body: dict[str, Any], known: set[str]) -> None:
-    unknown = sorted(set(body) - known)
-    if unknown:
-        raise Refused(400, f"unknown key {unknown[0][:80]!r}: there are {', '.join(sorted(known))}")
-
-
-def number(body: dict[str, Any], key: str, highest: float) -> float | None:
-    """Return `body[key]` as seconds above 0 and at most `highest`; None when absent or null."""
-    value = body.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= highest:
-        raise Refused(400, f"{key} must be above 0 and at most {highest:g} seconds, not {str(value)[:80]}")
-    return float(value)
-
-
-def query_since(scope: Scope) -> int:
-    """Return `since` of the query, 0 when absent."""
-    text = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("since", ["0"])[-1]
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise Refused(400, f"since must be a whole number, not {text[:80]!r}")
-    return int(text)
-
-
-async def respond(
-    send: Send, status: int, body: dict[str, Any], headers: Mapping[str, str] | None = None
-) -> None:
-    """Send `body` as JSON."""
-    data = json.dumps(body, separators=(",", ":")).encode()
-    sent = {"content-type": "application/json", "content-length": str(len(data)), "cache-control": "no-store"}
-    sent.update((name.lower(), value) for name, value in (headers or {}).items())
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in sent.items()],
-        }
-    )
-    await send({"type": "http.response.body", "body": data})

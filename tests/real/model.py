@@ -45,7 +45,13 @@ CORPUS = [
 
 def main() -> None:
     """Write the folder named on the command line."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import (  # type: ignore[import-not-found]  # it is the other environment's
+        Tokenizer,
+        decoders,
+        models,
+        pre_tokenizers,
+        trainers,
+    )
 
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
