@@ -25,15 +25,15 @@ RIDGE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A pair's raw gain, whose pair it is (0 for the incumbent against itself) and what differed in the traffic."""
+    """A pair's raw gains by metric, whose it is (0: the incumbent against itself), what differed in the traffic."""
 
     trial: int
-    gain: float
+    gains: Mapping[str, float]
     difference: tuple[float, ...]
 
 
 def contrast(
-    trial: int, gain: float, candidate: Mapping[str, float], incumbent: Mapping[str, float]
+    trial: int, gains: Mapping[str, float], candidate: Mapping[str, float], incumbent: Mapping[str, float]
 ) -> Contrast:
     """Build the contrast of two windows from their covariates; differences are relative to the two windows' mean."""
     difference = []
@@ -41,47 +41,54 @@ def contrast(
         one, other = candidate.get(name, 0.0), incumbent.get(name, 0.0)
         size = abs(one) + abs(other)
         difference.append(2.0 * (one - other) / size if size > 0 else 0.0)
-    return Contrast(trial, gain, tuple(difference))
+    return Contrast(trial, gains, tuple(difference))
 
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """Coefficients per covariate and the noise that stays once they are applied."""
+    """Coefficients per covariate for one metric, and the noise of a pair that stays once they are applied."""
 
+    metric: str
     coefficients: tuple[float, ...]
     sd: float
 
     def gain(self, pair: Contrast) -> float:
         """The pair's gain less what its traffic explains."""
-        return pair.gain - float(np.dot(self.coefficients, pair.difference))
+        return pair.gains[self.metric] - float(np.dot(self.coefficients, pair.difference))
 
 
-def fit(pairs: Sequence[Contrast], prior_sd: float) -> Adjustment:
-    """Ridge regression within trials; `prior_sd` is the noise assumed before there are pairs."""
+def unadjusted(metric: str, sd: float) -> Adjustment:
+    """What is known before there are pairs."""
+    return Adjustment(metric, (0.0,) * len(NAMES), sd)
+
+
+def fit(pairs: Sequence[Contrast], metric: str, prior_sd: float) -> Adjustment:
+    """Ridge regression within trials; `prior_sd` is the noise assumed before there are pairs.
+
+    A trial's own effect is not noise, so each trial is centred on its mean; the incumbent against itself has none.
+    """
     by_trial: dict[int, list[Contrast]] = {}
     for pair in pairs:
-        by_trial.setdefault(pair.trial, []).append(pair)
+        if metric in pair.gains:
+            by_trial.setdefault(pair.trial, []).append(pair)
+    freedom = sum(len(group) - (trial != 0) for trial, group in by_trial.items())
+    if freedom < 6:
+        return unadjusted(metric, prior_sd)
     rows: list[NDArray[np.float64]] = []
     gains: list[NDArray[np.float64]] = []
     for trial, group in by_trial.items():
         x = np.array([pair.difference for pair in group])
-        y = np.array([pair.gain for pair in group])
-        if trial != 0:
-            # A trial's own effect is not noise; the incumbent against itself has none.
-            x, y = x - x.mean(axis=0), y - y.mean()
-        rows.append(x)
-        gains.append(y)
-    count = len(pairs)
-    freedom = count - sum(trial != 0 for trial in by_trial)
-    if freedom < 6:
-        return Adjustment((0.0,) * len(NAMES), prior_sd)
+        y = np.array([pair.gains[metric] for pair in group])
+        rows.append(x - x.mean(axis=0) if trial else x)
+        gains.append(y - y.mean() if trial else y)
     x, y = np.vstack(rows), np.concatenate(gains)
     spread = np.sqrt((x**2).mean(axis=0)) + 1e-9
     z = x / spread
-    beta = np.linalg.solve(z.T @ z + RIDGE * np.eye(len(NAMES)), z.T @ y)
+    inverse = np.linalg.inv(z.T @ z + RIDGE * np.eye(len(NAMES)))
+    beta = inverse @ z.T @ y
     residual = y - z @ beta
-    used = float(np.trace(z @ np.linalg.solve(z.T @ z + RIDGE * np.eye(len(NAMES)), z.T)))
+    used = float(np.trace(z @ inverse @ z.T))
     variance = float(residual @ residual) / max(freedom - used, 1.0)
     # The calibrated noise counts as five observations, so that a few lucky pairs do not look like certainty.
     sd = float(np.sqrt((variance * freedom + prior_sd**2 * 5) / (freedom + 5)))
-    return Adjustment(tuple(beta / spread), sd)
+    return Adjustment(metric, tuple(float(b) for b in beta / spread), sd)

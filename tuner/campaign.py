@@ -238,7 +238,8 @@ class Campaign:
         timing, sd = calibration.lengthened(
             self._bench.timing, results.adjustment.sd, self._margin, self._budget
         )
-        self._bench.timing, results.prior_sd = timing, sd
+        self._bench.timing = timing
+        results.lengthen(sd)
         self._bench.queue_range = calibration.queue_range(self._waiting)
         detectable = results.scale.effect(judge.detectable_gain(sd), self._reference)
         self.report.calibrated(results.scale, self._reference, raw, sd, timing, detectable, valid)
@@ -306,6 +307,9 @@ class Campaign:
             needed = 2 * judge.LOOKS[0] * self._window_seconds + self._bench.timing.settle
             if gain >= self._margin and gain > PROMISING_ERRORS * sd and now + needed <= self._deadline:
                 return self._challenge(now, candidate, gain, sd)
+        for candidate in self.candidates:
+            if not candidate.done:
+                self._close(now, candidate, "rejected", "not clearly better in the race")
         if self._undecided:
             return self._end(now, "inconclusive", "the confirmation could not decide")
         if not ranked:
@@ -323,7 +327,7 @@ class Campaign:
         self._confirmed += 1
         results = self._known
         self._confirmation = Confirmation(
-            candidate, results.limits, results.adjustment, self._margin, self._reference
+            candidate, results.limits, results.adjustments, self._margin, self._reference
         )
         self.events.append(candidate.row())
         effect = results.scale.effect(gain, self._reference)
@@ -332,9 +336,10 @@ class Campaign:
         return []
 
     def _decide(self, now: float, challenger: Candidate, verdict: Verdict) -> list[Command]:
+        others = self._confirmation.others() if self._confirmation else {}
         self._confirmation = None
         self._undecided = self._undecided or verdict.outcome == "inconclusive"
-        self.report.judged(challenger, verdict, self._known.limits)
+        self.report.judged(verdict, others)
         figures = {**verdict.effect, "p_value": verdict.p_value, "level": judge.NOMINAL_LEVEL}
         self._note(verdict.outcome, verdict.text, challenger, figures)
         states: dict[str, TrialState] = {
@@ -346,7 +351,7 @@ class Campaign:
         challenger.effect = verdict.effect
         if candidate_state == "promoted":
             self._close(now, challenger, candidate_state, verdict.text)
-            self.report.promoted(challenger, verdict)
+            self.report.promoted(challenger)
             self._bench.promote(Arm(challenger.number, challenger.values))
             self._enter("probation")
             return [Promote(challenger.number, challenger.values)]

@@ -19,7 +19,6 @@ class Series:
     """Pairs of one phase with the windows behind them, in the order they were scored."""
 
     contrasts: list[Contrast] = field(default_factory=list)
-    others: list[Mapping[str, float]] = field(default_factory=list)
     mine: list[Metrics] = field(default_factory=list)
     incumbent: list[Metrics] = field(default_factory=list)
 
@@ -28,11 +27,11 @@ class Series:
 
     def first(self, count: int) -> Series:
         """The first `count` pairs."""
-        return Series(self.contrasts[:count], self.others[:count], self.mine[:count], self.incumbent[:count])
+        return Series(self.contrasts[:count], self.mine[:count], self.incumbent[:count])
 
     def gains(self, adjustment: Adjustment) -> list[float]:
-        """Adjusted gain of each pair."""
-        return [adjustment.gain(pair) for pair in self.contrasts]
+        """Adjusted gain of each pair that knows the metric."""
+        return [adjustment.gain(pair) for pair in self.contrasts if adjustment.metric in pair.gains]
 
 
 @dataclass(slots=True)

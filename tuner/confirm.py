@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Literal
 
 from tuner import judge
 from tuner.adjust import Adjustment
 from tuner.candidate import Candidate
 from tuner.limits import Limits
+from tuner.objective import OBJECTIVE
 
 HOPELESS = 0.3
 """At a look, an estimate under this share of the smallest effect ends the confirmation."""
@@ -33,13 +37,18 @@ class Confirmation:
     """
 
     def __init__(
-        self, challenger: Candidate, limits: Limits, adjustment: Adjustment, margin: float, reference: float
+        self,
+        challenger: Candidate,
+        limits: Limits,
+        adjustments: Mapping[str, Adjustment],
+        margin: float,
+        reference: float,
     ) -> None:
         self.challenger = challenger
         self.scheduled = 0
         self._spoiled: set[int] = set()
         self._limits = limits
-        self._adjustment = adjustment
+        self._adjustments = dict(adjustments)
         self._margin = margin
         self._reference = reference
         self._looks = list(judge.LOOKS)
@@ -68,8 +77,17 @@ class Confirmation:
         effect = self._effect(count)[0] if count else {}
         return Verdict("inconclusive", f"the budget ended after {count} pairs", effect, 1.0)
 
+    def others(self) -> dict[str, float]:
+        """Ratio - 1 of every other metric over the confirmation, better is positive."""
+        found = {}
+        for name, adjustment in self._adjustments.items():
+            gains = self.challenger.confirmation.gains(adjustment)
+            if name != OBJECTIVE and gains:
+                found[name] = math.expm1(median(gains))
+        return found
+
     def _effect(self, count: int) -> tuple[dict[str, Any], judge.Estimate]:
-        found = judge.estimate(self.challenger.confirmation.first(count).gains(self._adjustment))
+        found = judge.estimate(self.challenger.confirmation.first(count).gains(self._adjustments[OBJECTIVE]))
         scale = self._limits.scale
         effect = {
             "median": scale.effect(found.median, self._reference),
@@ -83,7 +101,7 @@ class Confirmation:
     def _judge(self, count: int) -> Verdict | None:
         effect, found = self._effect(count)
         text = f"{effect['median']:+.1%} ({effect['low']:+.1%} to {effect['high']:+.1%}) over {count} pairs"
-        excess = self._limits.worst(self.challenger.confirmation.first(count))
+        excess = self._limits.worst(self.challenger.confirmation.first(count), self._adjustments)
         if excess.broken:
             return Verdict("reject", f"{excess} over {count} pairs", effect, found.p_value)
         if found.p_value <= judge.NOMINAL_LEVEL and found.median >= self._margin:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from tuner.adjust import Adjustment
 from tuner.candidate import Series
 from tuner.objective import OTHERS, Scale, log_gain
 from tuner.settings import Slo
@@ -26,18 +27,24 @@ def other_gains(candidate: Metrics, incumbent: Metrics) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """How far over its limit something is, on the log scale: zero or less is within it."""
+    """How far over its limit something is, on the log scale (zero or less is within it), and the standard error."""
 
     size: float
     what: str
+    error: float = 0.0
 
     @property
     def broken(self) -> bool:
         """Whether the limit does not hold."""
         return self.size > 0
 
+    @property
+    def surely(self) -> bool:
+        """Whether the limit does not hold, and noise is no likely reason."""
+        return self.size > 1.5 * self.error
+
     def __str__(self) -> str:
-        return f"{self.what} by {math.expm1(self.size):.0%} too much"
+        return f"{self.what} by {math.expm1(self.size):.0%}"
 
 
 NOTHING = Excess(-1.0, "nothing")
@@ -65,22 +72,25 @@ class Limits:
             and name != "output_tokens_per_second"
         ]
 
-    def worst(self, series: Series) -> Excess:
+    def worst(self, series: Series, adjustments: Mapping[str, Adjustment]) -> Excess:
         """The tightest of all limits over the pairs of one phase."""
-        found = [self._slo(series.mine, series.incumbent), self._regression(series.others)]
+        found = [self._slo(series.mine, series.incumbent, adjustments), self._regression(series, adjustments)]
         return max(found, key=lambda excess: excess.size)
 
-    def _regression(self, others: Sequence[Mapping[str, float]]) -> Excess:
+    def _regression(self, series: Series, adjustments: Mapping[str, Adjustment]) -> Excess:
         worst = NOTHING
         for name in self.judged():
-            gains = [other[name] for other in others if name in other]
+            gains = series.gains(adjustments[name])
             if gains:
                 size = -median(gains) - math.log1p(self.max_regression)
                 if size > worst.size:
-                    worst = Excess(size, f"{name} loses more than max_regression allows")
+                    error = adjustments[name].sd / math.sqrt(len(gains))
+                    worst = Excess(size, f"{name} loses more than max_regression allows,", error)
         return worst
 
-    def _slo(self, mine: Sequence[Metrics], incumbent: Sequence[Metrics]) -> Excess:
+    def _slo(
+        self, mine: Sequence[Metrics], incumbent: Sequence[Metrics], adjustments: Mapping[str, Adjustment]
+    ) -> Excess:
         """Geometric means over windows; a limit that the incumbent breaks already may be broken no further than by
         max_regression beyond the incumbent's own figure."""
         worst = NOTHING
@@ -94,5 +104,10 @@ class Limits:
                     bound = own + math.log1p(self.max_regression)
                 size = sum(map(math.log, figures)) / len(figures) - bound
                 if size > worst.size:
-                    worst = Excess(size, f"{limit.key} is over the SLO")
+                    error = (
+                        adjustments[limit.key].sd / math.sqrt(len(figures))
+                        if limit.key in adjustments
+                        else 0.0
+                    )
+                    worst = Excess(size, f"{limit.key} is over the SLO", error)
         return worst

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from change.engine import EngineState, RequestPage, Values
 
+PairPhase = Literal["calibrate", "race", "confirm"]
 Phase = Literal["look", "calibrate", "race", "confirm", "probation", "ended"]
 TrialState = Literal[
     "proposed", "racing", "confirming", "promoted", "rejected", "inconclusive", "aborted", "invalid"
@@ -114,7 +115,7 @@ class PairScored:
 
     block: int
     trial: int
-    phase: Literal["calibrate", "race", "confirm"]
+    phase: PairPhase
     gain: float
     adjusted: float
     others: Mapping[str, float]

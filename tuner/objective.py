@@ -16,13 +16,10 @@ from tuner.settings import Objective, Slo
 Direction = Literal["max", "min"]
 
 LATENCIES = tuple(f"{name}_p{q}_seconds" for name in ("ttft", "itl", "e2e") for q in (50, 90, 99))
+OBJECTIVE = "objective"
+"""The objective's own name among a pair's gains."""
 OTHERS: dict[str, Direction] = {
-    "ttft_p50_seconds": "min",
-    "ttft_p90_seconds": "min",
-    "itl_p50_seconds": "min",
-    "itl_p99_seconds": "min",
-    "e2e_p50_seconds": "min",
-    "e2e_p90_seconds": "min",
+    **dict.fromkeys(LATENCIES, "min"),
     "output_tokens_per_second": "max",
 }
 """What a report compares beside the objective, each with its better direction."""

@@ -82,7 +82,7 @@ class Race:
             if candidate.state in ("racing", "rejected")
             and not candidate.confirmation
             and len(candidate.race) >= FIRST_CUT_PAIRS
-            and not results.limits.worst(candidate.race).broken
+            and not results.excess(candidate).surely
         ]
         return sorted(rows, key=lambda row: -row[1])
 
@@ -108,9 +108,9 @@ class Race:
         if pairs < FIRST_CUT_PAIRS:
             return None
         error = self._results.error(candidate)
-        limit = self._results.limits.worst(candidate.race)
-        if limit.size > error:
-            return f"{limit} over {pairs} pairs"
+        excess = self._results.excess(candidate)
+        if excess.surely:
+            return f"{excess} over {pairs} pairs"
         if self._results.gain(candidate) + error < leader:
             return f"behind after {pairs} pairs"
         return "measured enough for the race" if pairs >= ENOUGH_PAIRS else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from statistics import mean, median
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from tuner.objective import Scale
@@ -14,7 +14,6 @@ from tuner.window import failed, quantile, request_latency
 if TYPE_CHECKING:
     from tuner.candidate import Candidate
     from tuner.confirm import Verdict
-    from tuner.limits import Limits
     from tuner.messages import Decision, Observation
     from tuner.results import Results
     from tuner.switchback import ScoredWindow, Timing
@@ -48,7 +47,8 @@ class Report:
         if seen.watts is not None:
             self.watts_known = True
         self._failed += seen.errors
-        if seen.state is not None:
+        if seen.state is not None and seen.state.lease_remaining_seconds is None:
+            # What the engine holds for good; under a lease it is only being tried.
             self._effective = seen.state.values
         if seen.page is None:
             return
@@ -108,16 +108,12 @@ class Report:
             values = [window.metrics[name] for window in windows if name in window.metrics]
             self.calibration[f"incumbent_{name}"] = mean(values)
 
-    def judged(self, challenger: Candidate, verdict: Verdict, limits: Limits) -> None:
-        """What a confirmation measured."""
+    def judged(self, verdict: Verdict, others: dict[str, float]) -> None:
+        """What a confirmation measured of the objective and of every other metric."""
         self._effect = dict(verdict.effect) or None
-        names = {name for other in challenger.confirmation.others for name in other}
-        self._others = {
-            name: math.expm1(median(o[name] for o in challenger.confirmation.others if name in o))
-            for name in sorted(names)
-        }
+        self._others = others
 
-    def promoted(self, challenger: Candidate, verdict: Verdict) -> None:
+    def promoted(self, challenger: Candidate) -> None:
         """A challenger won."""
         self._winner = dict(challenger.values)
 

@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 
 from change.engine import Values
-from tuner.adjust import Adjustment, Contrast, contrast, fit
+from tuner.adjust import Adjustment, Contrast, contrast, fit, unadjusted
 from tuner.candidate import Candidate
-from tuner.limits import Limits, other_gains
-from tuner.messages import Event, PairScored, WindowClosed
-from tuner.objective import Scale
+from tuner.limits import Excess, Limits, other_gains
+from tuner.messages import Event, PairPhase, PairScored, WindowClosed
+from tuner.objective import OBJECTIVE, OTHERS, Scale
 from tuner.proposer import Evidence
 from tuner.switchback import ScoredWindow
 
@@ -30,12 +30,20 @@ class Results:
         self.candidates: list[Candidate] = []
         self.blocks = 0
         self.pairs = 0
-        self.adjustment = Adjustment((), 0.0)
-        self.prior_sd = 0.0
+        self.adjustments: dict[str, Adjustment] = {
+            name: unadjusted(name, 0.2) for name in (OBJECTIVE, *OTHERS)
+        }
+        self._prior_sd: dict[str, float] = {}
+        self._calibrated = 0
         self._events = events
         self._contrasts: list[Contrast] = []
         self._open: dict[int, list[ScoredWindow]] = {}
         self._recent: list[ScoredWindow] = []
+
+    @property
+    def adjustment(self) -> Adjustment:
+        """The objective's own adjustment."""
+        return self.adjustments[OBJECTIVE]
 
     @property
     def scale(self) -> Scale:
@@ -53,8 +61,18 @@ class Results:
             self._pair(one.block, 0, "calibrate", other, one)
         steps = np.diff(np.array(scores))
         raw = float(np.sqrt(np.mean(steps**2)))
-        self.adjustment = fit(self._contrasts, raw)
+        self.adjustments = {name: fit(self._contrasts, name, raw) for name in self.adjustments}
         return float(np.mean(scores)), raw
+
+    def lengthen(self, sd: float) -> None:
+        """Windows get longer: from here on the noise of the objective is `sd`, and the others' falls alike."""
+        ratio = sd / self.adjustment.sd if self.adjustment.sd > 0 else 1.0
+        self.adjustments = {
+            name: Adjustment(name, found.coefficients, found.sd * ratio)
+            for name, found in self.adjustments.items()
+        }
+        self._prior_sd = {name: found.sd for name, found in self.adjustments.items()}
+        self._calibrated = len(self._contrasts)
 
     def close_window(self, window: ScoredWindow) -> None:
         """Store a window; the incumbent's also feed the guard's ranges."""
@@ -98,7 +116,13 @@ class Results:
 
     def refit(self) -> None:
         """Learn the traffic's share of the noise anew from all pairs so far."""
-        self.adjustment = fit(self._contrasts, self.prior_sd)
+        raced = self._contrasts[self._calibrated :]
+        found = {name: fit(raced, name, self._prior_sd[name]) for name in self.adjustments}
+        # Until the race has pairs of its own, the calibration's coefficients are the better guess.
+        self.adjustments = {
+            name: fitted if any(fitted.coefficients) else self.adjustments[name]
+            for name, fitted in found.items()
+        }
 
     def gain(self, candidate: Candidate) -> float:
         """Mean adjusted gain of the race's pairs."""
@@ -108,6 +132,10 @@ class Results:
     def error(self, candidate: Candidate) -> float:
         """Standard error of that mean."""
         return self.adjustment.sd / math.sqrt(len(candidate.race))
+
+    def excess(self, candidate: Candidate) -> Excess:
+        """The tightest soft limit of a racing candidate."""
+        return self.limits.worst(candidate.race, self.adjustments)
 
     def race_effect(self, candidate: Candidate, reference: float) -> dict[str, float | int | str]:
         """What the race saw of a candidate, as ratios - 1; the interval is one standard error, no claim."""
@@ -126,7 +154,7 @@ class Results:
         found = [Evidence(self.incumbent, 0.0, sd**2 / 200, -0.1)]
         for candidate in self.candidates:
             if candidate.race:
-                limit = max(-1.0, min(1.0, self.limits.worst(candidate.race).size))
+                limit = max(-1.0, min(1.0, self.excess(candidate).size))
                 found.append(
                     Evidence(candidate.values, self.gain(candidate), self.error(candidate) ** 2, limit)
                 )
@@ -139,13 +167,15 @@ class Results:
         """The newest valid incumbent windows."""
         return self._recent
 
-    def _pair(self, block: int, trial: int, phase: str, mine: ScoredWindow, theirs: ScoredWindow) -> None:
+    def _pair(
+        self, block: int, trial: int, phase: PairPhase, mine: ScoredWindow, theirs: ScoredWindow
+    ) -> None:
         one, other = self.scale.score(mine.metrics), self.scale.score(theirs.metrics)
         if one is None or other is None:
             return
-        pair = contrast(trial, one - other, mine.covariates, theirs.covariates)
-        gains = other_gains(mine.metrics, theirs.metrics)
-        adjusted = self.adjustment.gain(pair) if self.adjustment.coefficients else pair.gain
+        others = other_gains(mine.metrics, theirs.metrics)
+        gains = {OBJECTIVE: one - other, **others}
+        pair = contrast(trial, gains, mine.covariates, theirs.covariates)
         if phase != "confirm":
             # A confirmation's own pairs never shape the coefficients they are judged with.
             self._contrasts.append(pair)
@@ -154,7 +184,7 @@ class Results:
             candidate = self.candidate(trial)
             series = candidate.confirmation if phase == "confirm" else candidate.race
             series.contrasts.append(pair)
-            series.others.append(gains)
             series.mine.append(mine.metrics)
             series.incumbent.append(theirs.metrics)
-        self._events.append(PairScored(block, trial, phase, pair.gain, adjusted, gains))  # type: ignore[arg-type]
+        adjusted = self.adjustment.gain(pair)
+        self._events.append(PairScored(block, trial, phase, one - other, adjusted, others))
