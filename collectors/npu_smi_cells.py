@@ -26,14 +26,14 @@ class Unreadable(Exception):
 
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _WHOLE = re.compile(r"[0-9]+")
-_BLANK = ("NA", "N/A", "-", "")
+BLANK = ("NA", "N/A", "-", "")
 _PAIR = re.compile(r"([0-9]+|NA|-)\s*/\s*([0-9]+|NA|-)")
 _TOKEN = re.compile(rf"(?<!\S){_PAIR.pattern}(?!\S)|\S+")
 _BUS = re.compile(r"[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]")
 
 
 def _number(text: str) -> float | None:
-    if text in _BLANK:
+    if text in BLANK:
         return None
     if _NUMBER.fullmatch(text) is None:
         raise Unreadable
@@ -50,10 +50,10 @@ def _ratio(text: str) -> float | None:
 def _pair(text: str, unit: float) -> Usage | None:
     match = _PAIR.fullmatch(text)
     if match is None:
-        if text in _BLANK:
+        if text in BLANK:
             return None
         raise Unreadable
-    if match[1] in _BLANK or match[2] in _BLANK:
+    if match[1] in BLANK or match[2] in BLANK:
         return None
     used, total = float(match[1]), float(match[2])
     if used > total:
@@ -63,11 +63,11 @@ def _pair(text: str, unit: float) -> Usage | None:
 
 
 def _word(text: str) -> str | None:
-    return None if text in _BLANK else text
+    return None if text in BLANK else text
 
 
 def _whole(text: str) -> str | None:
-    if text in _BLANK:
+    if text in BLANK:
         return None
     if _WHOLE.fullmatch(text) is None:
         raise Unreadable
@@ -78,13 +78,13 @@ def _health(text: str) -> str | None:
     for word in HEALTH:
         if text.lower() == word.lower():
             return None if word == "UNKNOWN" else word
-    if text in _BLANK:
+    if text in BLANK:
         return None
     raise Unreadable
 
 
 def _bus(text: str) -> str | None:
-    if text not in _BLANK and _BUS.fullmatch(text) is None:
+    if text not in BLANK and _BUS.fullmatch(text) is None:
         raise Unreadable
     return _word(text)
 

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, field
 
 from collectors.npu_smi_cells import (
+    BLANK,
     COLUMNS,
-    HEALTH,
     MEBIBYTE,
     Cell,
     Group,
@@ -161,6 +161,10 @@ class _Reader:
 
     def _first_row(self, number: int, line: str, cells: list[str]) -> None:
         assert self.first is not None
+        health = _cell_under("Health", cells, self.first)
+        if health is not None and ":" in health:
+            self._note(number, "a second row without a first", line)
+            return
         read = self._read(number, line, cells, self.first)
         if read is None or not isinstance(read.get("npu"), str):
             self._note(number, "a device row that cannot be read", line)
@@ -172,7 +176,8 @@ class _Reader:
     def _second_row(self, number: int, line: str, cells: list[str]) -> None:
         assert self.second is not None and self.pending is not None
         above, first = self.pending
-        if _looks_like_first(cells, self.first):
+        bus = _cell_under("Bus-Id", cells, self.second)
+        if bus is not None and ":" not in bus and bus not in BLANK:
             self._close_pending()
             self._first_row(number, line, cells)
             return
@@ -273,12 +278,11 @@ class _Reader:
         )
 
 
-def _looks_like_first(cells: list[str], header: tuple[Group, ...] | None) -> bool:
-    """Whether a health word stands where the first header has Health: a second row has the bus id there."""
-    if header is None or len(cells) != len(header):
-        return False
-    at = header.index(("Health",)) if ("Health",) in header else None
-    return at is not None and cells[at] in HEALTH
+def _cell_under(word: str, cells: list[str], header: tuple[Group, ...]) -> str | None:
+    """The cell of a column that has a group to itself; the two rows of a chip are told apart by it."""
+    if len(cells) != len(header) or (word,) not in header:
+        return None
+    return cells[header.index((word,))]
 
 
 def _layout(first: tuple[Group, ...], second: tuple[Group, ...]) -> str:

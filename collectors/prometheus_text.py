@@ -153,6 +153,11 @@ def _read_labels(block: str) -> tuple[Labels, float | None] | None:
     return tuple(sorted(pairs.items())), float(bound_text)
 
 
+def forget_labels() -> None:
+    """Drop the remembered label blocks, as before a process's first scrape."""
+    _read_labels.cache_clear()
+
+
 def _unescape(match: re.Match[str]) -> str:
     return _ESCAPED.get(match[1], match[0])
 

@@ -60,7 +60,8 @@ _PREFIXES = ("vllm:", "vllm_")
 _LABELS = {"engine": "engine", "model_name": "model", "reason": "reason", "finished_reason": "reason"}
 
 
-def _wanted() -> dict[str, Shape]:
+def wanted_families() -> dict[str, Shape]:
+    """Every family that is read, in every spelling and version."""
     wanted: dict[str, Shape] = {START_TIME: "scalar"}
     for prefix in _PREFIXES:
         wanted[prefix + CACHE_CONFIG] = "scalar"
@@ -70,7 +71,7 @@ def _wanted() -> dict[str, Shape]:
     return wanted
 
 
-_PARSER = PageParser(_wanted())
+_PARSER = PageParser(wanted_families())
 
 
 def parse_vllm(text: str, now: float) -> list[Sample]:
