@@ -32,7 +32,7 @@ def test_a_cap_that_is_off_stands_above_the_largest_cap() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "written"), [(500, 512), (530, 512), (600, 640), (5000, 5120), (7, 7), (13, 13)]
+    ("value", "written"), [(500, 512), (530, 512), (600, 640), (5000, 5120), (7, 7), (14, 14)]
 )
 def test_numbers_are_rounded_to_what_a_person_writes(value: float, written: int) -> None:
     assert round_number(value) == written
