@@ -66,6 +66,7 @@ class DaemonBody:
             "sources": live.sources(self._runner.health()),
             "campaign": self._campaigns.status(),
             "pending": self._campaigns.pending(),
+            "last_campaign": self._last_campaign(),
             "notices": live.notices(self._notices.standing()),
         }
 
@@ -118,7 +119,13 @@ class DaemonBody:
 
     async def decline(self, id: str) -> dict[str, Any]:
         """Say no to what waits."""
-        return await self._campaigns.decline(id)
+        return await self._campaigns.decline(id, self._clock())
+
+    def _last_campaign(self) -> dict[str, Any] | None:
+        report = self._campaigns.last_report
+        return (
+            None if report is None else {key: report.get(key) for key in ("campaign", "decision", "reasons")}
+        )
 
     def _engine(self) -> dict[str, Any]:
         state, probe = self._watch.state, self._watch.probe

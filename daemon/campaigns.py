@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from change.engine import EngineControl, EngineError
-from change.journal import Journal, JournalUnwritable
+from change.journal import Journal
 from change.lock import EngineLock, LockError
 from collectors.history import History
 from daemon.config import TuneSection
+from daemon.gauges import history_gauges
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.quiet_hours import local_minute, minute_of_day
 from daemon.tuning import Tuning
-from store import Store, StoreError
+from store import Store
 from tuner.settings import Slo
 from web.body import NotFound, Refused
 
@@ -37,9 +39,9 @@ class Campaigns:
         modes: Modes,
         notices: Notices,
         lock_dir: Path,
-        broke_off: Callable[[], None],
+        ended: Callable[[], None],
     ) -> None:
-        """`broke_off` is called when a campaign could not end in order: its changes are ended elsewhere."""
+        """`ended` is called after each campaign, so that a change it left open is ended when that is possible."""
         self.last_report: dict[str, Any] | None = None
         self._control = control
         self._store = store
@@ -51,10 +53,13 @@ class Campaigns:
         self._modes = modes
         self._notices = notices
         self._lock_dir = lock_dir
-        self._broke_off = broke_off
+        self._ended = ended
         self._tuning: Tuning | None = None
         self._lock: EngineLock | None = None
         self._last_minute: int | None = None
+        self._asked_since: float | None = None
+        # A tick and an order from outside must not drive the same campaign at once.
+        self._turn = asyncio.Lock()
 
     @property
     def running(self) -> bool:
@@ -67,7 +72,10 @@ class Campaigns:
 
     def pending(self) -> dict[str, Any] | None:
         """What waits for a person's answer, or None."""
-        return None if self._tuning is None else self._tuning.pending
+        asked = None if self._tuning is None else self._tuning.pending
+        if asked is None:
+            return None
+        return {"id": str(asked.id), "kind": asked.kind, "text": asked.text, "since": self._asked_since}
 
     async def start(
         self, mode: Literal["advise", "act"], minutes: float | None, now: float
@@ -84,7 +92,8 @@ class Campaigns:
                 f"the scheduler {state.scheduler} of {state.engine} {state.engine_version} is not a build that "
                 "is known: hot changes are refused on it"
             )
-        lock = EngineLock(self._lock_dir, state.boot_id, "campaign")
+        settings = self._tune.settings(minutes)
+        lock = EngineLock(self._lock_dir, state.boot_id, "a campaign")
         try:
             lock.acquire()
         except LockError as error:
@@ -94,19 +103,19 @@ class Campaigns:
                 self._control,
                 self._store,
                 self._journal,
-                self._history,
-                self._tune.settings(minutes),
+                history_gauges(self._history),
+                settings,
                 self._slo,
-                self._engine_url,
-                mode,
-                secrets.randbits(32),
+                engine=self._engine_url,
+                mode=mode,
+                seed=secrets.randbits(32),
             )
         except BaseException:
             lock.release()
             raise
         self._lock = lock
         self._notices.over("campaign", "a new campaign begins")
-        return {"started": True, "mode": mode, "minutes": self._tune.settings(minutes).minutes}
+        return {"started": True, "mode": mode, "minutes": settings.minutes}
 
     async def tick(self, now: float) -> None:
         """Drive the campaign, or begin one that the schedule asks for."""
@@ -117,44 +126,52 @@ class Campaigns:
         if stopped is not None:
             await self.stop(stopped, now)
             return
-        try:
-            await self._tuning.tick(now)
-        except (StoreError, JournalUnwritable) as error:
-            # Nothing may be tried that cannot be written down.
-            self._notices.say("store", str(error), "error")
-            await self.stop("the store cannot be written", now)
-            return
-        except Exception as error:
-            await self.stop(f"the campaign failed: {type(error).__name__}", now)
-            raise
-        if self._tuning.done:
-            self._end()
+        async with self._turn:
+            await self._drive(now)
 
     async def stop(self, reason: str, now: float) -> None:
         """Stop the campaign, if one runs, with the incumbent restored."""
-        if self._tuning is None:
-            return
-        try:
-            await self._tuning.stop(reason, now)
-            self._notices.say("campaign", f"the campaign was stopped: {reason}", "info")
-        except (EngineError, StoreError, JournalUnwritable) as error:
-            # The lease takes the trial back in any case; the open entry is ended when that is possible.
-            self._notices.say(
-                "campaign", f"the campaign was stopped ({reason}) but could not end in order: {error}"
-            )
-            self._broke_off()
-        finally:
-            self._end()
+        async with self._turn:
+            if self._tuning is None:
+                return
+            try:
+                await self._tuning.stop(now, "aborted", reason)
+                self._notices.say("campaign", f"the campaign was stopped: {reason}", "info")
+            finally:
+                # Whatever went wrong: the lease takes a trial back, and what stays open is ended later.
+                self._end()
 
     async def approve(self, id: str) -> dict[str, Any]:
         """Say yes to what waits."""
-        self._asked(id).approve()
+        async with self._turn:
+            self._asked(id).approve()
         return {"id": id, "answer": "approve"}
 
-    async def decline(self, id: str) -> dict[str, Any]:
-        """Say no to what waits."""
-        self._asked(id).decline()
+    async def decline(self, id: str, now: float) -> dict[str, Any]:
+        """Say no to what waits: the campaign ends and the incumbent stays."""
+        async with self._turn:
+            await self._asked(id).decline(now)
         return {"id": id, "answer": "decline"}
+
+    async def _drive(self, now: float) -> None:
+        tuning = self._tuning
+        if tuning is None:
+            return
+        try:
+            await tuning.tick(now)
+        except Exception:
+            # A fault of the program: the engine must not be left in the middle of it.
+            try:
+                await tuning.stop(now, "aborted", "the campaign failed")
+            finally:
+                self._end()
+            raise
+        if tuning.pending is None:
+            self._asked_since = None
+        elif self._asked_since is None:
+            self._asked_since = now
+        if tuning.done:
+            self._end()
 
     def _asked(self, id: str) -> Tuning:
         pending = self.pending()
@@ -164,11 +181,13 @@ class Campaigns:
 
     def _end(self) -> None:
         if self._tuning is not None and self._tuning.report is not None:
-            self.last_report = dict(self._tuning.report)
+            self.last_report = {"campaign": self._tuning.campaign_id} | self._tuning.report
         self._tuning = None
+        self._asked_since = None
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+        self._ended()
 
     async def _on_schedule(self, now: float) -> None:
         minute = local_minute(now)

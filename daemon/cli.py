@@ -11,7 +11,14 @@ import typer
 from change.engine import EngineError, EngineUnreachable
 from change.journal import JournalUnwritable
 from change.lock import LockError
-from daemon.commands import config
+from daemon import log
+from daemon.commands import config, orders, results
+from daemon.commands.collect import collect
+from daemon.commands.doctor import doctor
+from daemon.commands.knobs import knobs
+from daemon.commands.run import run as run_daemon
+from daemon.commands.serve import serve
+from daemon.commands.tune import tune
 from daemon.errors import BAD, UNREACHABLE, USAGE, UserError
 from store import StoreError
 
@@ -22,6 +29,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("run")(run_daemon)
+app.command("serve")(serve)
+app.command("doctor")(doctor)
+app.command("collect")(collect)
+app.command("tune")(tune)
+app.command("trials")(results.trials)
+app.command("report")(results.report)
+app.command("knobs")(knobs)
+app.command("apply")(orders.apply)
+app.command("rollback")(orders.rollback)
+app.command("history")(results.history)
+app.command("pause")(orders.pause)
+app.command("resume")(orders.resume)
+app.command("detach")(orders.detach)
 app.add_typer(config.app, name="config")
 
 
@@ -42,6 +63,7 @@ def options(
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code of DESIGN section 5."""
+    log.quiet()
     try:
         return app(arguments, prog_name="trimtab", standalone_mode=False) or 0
     except UserError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import sys
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 UNKNOWN = "-"
+ENDLESS = 10_000
 
 
 def print_json(value: Any) -> None:
@@ -34,12 +36,14 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], empty: st
     for row in cells:
         # Text and not a string: what an engine or a file calls itself is no markup.
         table.add_row(*(Text(cell) for cell in row))
-    console().print(table)
-
-
-def console() -> Console:
-    """The terminal; where there is none, lines are not cut at 80 characters."""
-    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=220)
+    if sys.stdout.isatty():
+        Console(highlight=False).print(table)
+        return
+    # Where no terminal is, rows stay whole, so that grep and cut work.
+    page = io.StringIO()
+    Console(file=page, highlight=False, width=ENDLESS).print(table)
+    for line in page.getvalue().splitlines():
+        print(line.rstrip())
 
 
 def remark(text: str) -> None:

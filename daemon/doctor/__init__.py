@@ -1,6 +1,7 @@
 """What is found here: devices, tools, versions, engine, plugin, permissions; and the mend for each.
 
-Every look takes a bounded time and changes nothing, but for a test file in folders that are Trimtab's own.
+Every look takes a bounded time. Nothing is changed but Trimtab's own: a test file in the run folder, and a store that
+is not there yet is made.
 """
 
 from __future__ import annotations

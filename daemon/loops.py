@@ -1,0 +1,202 @@
+"""The daemon's life: loops that collect, watch the engine, drive the campaign and serve the web."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import structlog
+from fastapi import FastAPI
+
+from change.engine import EngineControl
+from change.journal import Journal
+from collectors.history import History
+from daemon import assembly, credentials
+from daemon.body import DaemonBody
+from daemon.campaigns import Campaigns
+from daemon.config import Config
+from daemon.engine_probe import EngineProbe
+from daemon.engine_watch import EngineWatch
+from daemon.errors import ConfigError
+from daemon.exporter import Exporter, SelfState
+from daemon.notices import Notices
+from daemon.orders import Orders
+from daemon.patient_store import PatientStore
+from daemon.presence import announced
+from daemon.supervisor import Supervisor
+from daemon.switch_count import CountedControl
+from daemon.web_server import add_metrics, allowed_hosts, end, listen, local_url, server
+from store import StoreError
+from store.retention import forget
+from web.app import create_app
+from web.bind import UnsafeBind, check_bind
+
+WATCH_SECONDS = 2.0
+CAMPAIGN_SECONDS = 1.0
+HOUSEKEEPING_SECONDS = 60.0
+FORGET_SECONDS = 24 * 3600.0
+LEAST_SPACE_BYTES = 16 * 1024 * 1024
+
+log = structlog.get_logger("trimtab")
+
+
+class Daemon:
+    """Everything that runs beside one engine."""
+
+    def __init__(
+        self,
+        config: Config,
+        control: EngineControl,
+        probe: EngineProbe,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.stop = asyncio.Event()
+        self._config = config
+        self._clock = clock
+        self._notices = Notices(clock)
+        self._history = History()
+        self._store = PatientStore(config.store_url, clock)
+        self._control = CountedControl(control)
+        self._modes = assembly.modes(config)
+        self._runner = assembly.runner(config, self._history)
+        journal = Journal(self._store, config.engine.url)
+        locks = assembly.lock_dir(config)
+        self.campaigns = Campaigns(
+            control=self._control,
+            store=self._store,
+            journal=journal,
+            history=self._history,
+            tune=config.tune,
+            slo=config.slo.limits(),
+            engine_url=config.engine.url,
+            modes=self._modes,
+            notices=self._notices,
+            lock_dir=locks,
+            ended=lambda: self._watch.look_again(),
+        )
+        self._watch = EngineWatch(
+            self._control, probe, journal, self._modes, self._notices, locks, lambda: self.campaigns.running
+        )
+        self.body = DaemonBody(
+            config=config,
+            watch=self._watch,
+            campaigns=self.campaigns,
+            orders=Orders(self._control, journal, locks),
+            modes=self._modes,
+            notices=self._notices,
+            history=self._history,
+            runner=self._runner,
+            clock=clock,
+        )
+        self._forget_at = 0.0
+
+    def app(self) -> FastAPI:
+        """The web application, with /metrics."""
+        app = create_app(
+            self.body,
+            self._store,
+            credentials.web_token(self._config),
+            allowed_hosts(self._config.web),
+            self._config.web.root_path,
+            self._clock,
+        )
+        add_metrics(app, Exporter(self._history, self._self_state, clock=self._clock))
+        return app
+
+    async def first_look(self) -> None:
+        """Read every source and the engine once, so that a campaign begun right away knows where it is."""
+        now = self._clock()
+        await self._watch.tick(now)
+        await self._runner.once(now)
+
+    async def run(self, listening: socket.socket | None) -> None:
+        """Live until `stop` is set; a running campaign then ends with the incumbent restored.
+
+        Without a socket nothing is served.
+        """
+        supervisor = Supervisor(self._notices, self.stop, self._clock)
+        async with asyncio.TaskGroup() as loops:
+            loops.create_task(supervisor.keep("collecting", lambda: self._runner.run(self.stop)))
+            loops.create_task(supervisor.every("engine", WATCH_SECONDS, self._watch.tick))
+            loops.create_task(supervisor.every("campaign", CAMPAIGN_SECONDS, self.campaigns.tick))
+            loops.create_task(supervisor.every("housekeeping", HOUSEKEEPING_SECONDS, self._keep_house))
+            if listening is not None:
+                loops.create_task(supervisor.keep("web", lambda: self._serve(listening)))
+        await self.campaigns.stop("the daemon was stopped", self._clock())
+        self._store.close()
+
+    async def _serve(self, listening: socket.socket) -> None:
+        app = self.app()
+        web = server(app)
+
+        async def end_with_the_daemon() -> None:
+            await self.stop.wait()
+            end(app, web)
+
+        ending = asyncio.create_task(end_with_the_daemon())
+        try:
+            # A copy: the server closes what it is given, and may have to be started again.
+            await web.serve(sockets=[listening.dup()])
+        finally:
+            ending.cancel()
+
+    async def _keep_house(self, now: float) -> None:
+        """Forget what is old, and notice a store that cannot be written before a change needs it."""
+        try:
+            with self._store.session():
+                pass
+            self._check_space()
+            if now >= self._forget_at:
+                forget(self._store, now - self._config.store.retention_days * 86400.0)
+                self._forget_at = now + FORGET_SECONDS
+        except StoreError as error:
+            self._notices.say("store", f"{error}; nothing is changed until it can be written", "error")
+        else:
+            self._notices.over("store", "the store can be written again")
+
+    def _check_space(self) -> None:
+        path = Path(self._store.name)
+        if path.is_absolute() and shutil.disk_usage(path.parent).free < LEAST_SPACE_BYTES:
+            raise StoreError(f"{path.parent} is full")
+
+    def _self_state(self) -> SelfState:
+        return SelfState(
+            version=version("trimtab"),
+            mode=self._modes.mode,
+            paused=self._modes.paused,
+            campaign_active=self.campaigns.running,
+            switches=self._control.switches,
+        )
+
+
+async def run_daemon(config: Config, say: Callable[[str], None]) -> None:
+    """Run the daemon of a configuration until SIGTERM or SIGINT.
+
+    Raises `UserError` when it cannot begin: an unsafe or taken address, a secret that cannot be read, another
+    daemon beside the same engine.
+    """
+    try:
+        check_bind(config.web.host, credentials.web_token(config))
+    except UnsafeBind as error:
+        raise ConfigError(str(error)) from error
+    with contextlib.closing(listen(config.web)) as listening:
+        url = local_url(listening, config.web.root_path)
+        with announced(config.run_dir, config.engine.url, url):
+            async with assembly.hot_engine(config) as control:
+                probe = EngineProbe(config, credentials.engine_api_key(config))
+                daemon = Daemon(config, control, probe)
+                loop = asyncio.get_running_loop()
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    loop.add_signal_handler(number, daemon.stop.set)
+                say(f"watching {config.engine.url} in mode {config.mode}; look at {url}/")
+                try:
+                    await daemon.run(listening)
+                finally:
+                    await probe.close()
