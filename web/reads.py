@@ -1,4 +1,4 @@
-"""What the face reads from the store."""
+"""What the face reads from the store, in the shapes of its API."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from store import queries
 from store.models import Campaign, Decision, JournalEntry, Pair, Trial, Window
 from web import shapes
 
@@ -15,8 +16,7 @@ Revision = tuple[tuple[object, ...], ...]
 
 def campaigns(session: Session, limit: int) -> list[shapes.CampaignSummary]:
     """List campaigns, newest first."""
-    rows = session.scalars(select(Campaign).order_by(Campaign.id.desc()).limit(limit))
-    return [shapes.CampaignSummary.model_validate(row) for row in rows]
+    return [shapes.CampaignSummary.model_validate(row) for row in queries.campaigns(session, limit=limit)]
 
 
 def newest_campaign(session: Session) -> int | None:
@@ -26,31 +26,26 @@ def newest_campaign(session: Session) -> int | None:
 
 def campaign(session: Session, id: int) -> shapes.CampaignDetail | None:
     """Read one campaign with its trials, pairs, windows and decisions."""
-    row = session.get(Campaign, id)
-    if row is None:
+    whole = queries.whole_campaign(session, id)
+    if whole is None:
         return None
-    pairs = select(Pair).where(Pair.campaign_id == id).order_by(Pair.block, Pair.id)
-    windows = select(Window).where(Window.campaign_id == id).order_by(Window.block, Window.position)
-    decisions = select(Decision).where(Decision.campaign_id == id).order_by(Decision.time, Decision.id)
     return shapes.CampaignDetail(
-        **shapes.CampaignSummary.model_validate(row).model_dump(),
-        trials=[shapes.Trial.model_validate(trial) for trial in row.trials],
-        pairs=[shapes.Pair.model_validate(pair) for pair in session.scalars(pairs)],
-        windows=[shapes.Window.model_validate(window) for window in session.scalars(windows)],
-        decisions=[shapes.Decision.model_validate(decision) for decision in session.scalars(decisions)],
+        **shapes.CampaignSummary.model_validate(whole.campaign).model_dump(),
+        trials=[shapes.Trial.model_validate(trial) for trial in whole.trials],
+        pairs=[shapes.Pair.model_validate(pair) for pair in whole.pairs],
+        windows=[shapes.Window.model_validate(window) for window in whole.windows],
+        decisions=[shapes.Decision.model_validate(decision) for decision in whole.decisions],
     )
 
 
 def journal(session: Session, limit: int, before: int | None) -> list[shapes.JournalEntry]:
     """List journal entries, newest first, older than entry `before`."""
-    query = select(JournalEntry).order_by(JournalEntry.id.desc()).limit(limit)
-    if before is not None:
-        query = query.where(JournalEntry.id < before)
-    return [shapes.JournalEntry.model_validate(row) for row in session.scalars(query)]
+    rows = queries.journal(session, limit=limit, before=before)
+    return [shapes.JournalEntry.model_validate(row) for row in rows]
 
 
 def revision(session: Session) -> Revision:
-    """Return a value that differs whenever a page would: the newest rows, and what of older rows may still change."""
+    """Return a value that differs whenever a page would: the newest rows, and what may still change."""
     newest = newest_campaign(session)
     heads = session.execute(
         select(

@@ -96,10 +96,10 @@ class Status(Open):
 
     id: int | None = None
     phase: str | None = None
-    block: int | None = None
     trials: int | None = None
-    elapsed_seconds: float | None = None
-    budget_seconds: float | None = None
+    in_force: dict[str, Any] | None = Field(default=None, description="{trial (null: the incumbent), values}")
+    started: float | None = None
+    minutes: float | None = None
 
 
 class Approval(Open):
@@ -128,6 +128,7 @@ class Live(Open):
     )
     mode: Literal["observe", "advise", "act"] | None = None
     paused: bool | None = None
+    stopped: str | None = Field(default=None, description="Why nothing is tried now")
     engine: Engine = Engine()
     devices: list[Device] = []
     queue: Queue = Queue()
@@ -136,6 +137,7 @@ class Live(Open):
     slo: dict[str, float] | None = Field(default=None, description="{ttft,itl,e2e}_{p50,p90,p99}_seconds")
     sources: list[Source] = []
     campaign: Status | None = None
+    last_campaign: dict[str, Any] | None = Field(default=None, description="{campaign, decision, reasons}")
     pending: Approval | None = None
     notices: list[Notice] = []
 

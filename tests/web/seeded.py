@@ -17,14 +17,20 @@ from web.body import NotFound, Refused
 
 ENGINE = "http://127.0.0.1:8000"
 NOW = 1_790_000_000.0
-LAUNCH = {"batch_max_tokens": 2048, "max_num_seqs": 256, "max_prefill_tokens": 8192, "long_prefill_tokens": 0}
-CEILINGS = {
-    "batch_max_tokens": 8192,
+LAUNCH = {
+    "batch_max_tokens": 2048,
+    "max_prefill_tokens": 0,
+    "long_prefill_tokens": 0,
     "max_num_seqs": 256,
+    "watermark": 0.0,
+}
+CEILINGS = LAUNCH | {
+    "batch_max_tokens": 8192,
     "max_prefill_tokens": 8192,
     "long_prefill_tokens": 8192,
+    "watermark": 0.5,
 }
-FLOORS = {"batch_max_tokens": 256, "max_num_seqs": 1, "max_prefill_tokens": 16, "long_prefill_tokens": 0}
+FLOORS = LAUNCH | {"batch_max_tokens": 256, "max_num_seqs": 1}
 WINNER = LAUNCH | {"batch_max_tokens": 5632, "max_prefill_tokens": 1024}
 CANDIDATES: list[tuple[dict[str, float], str, float, str, str | None]] = [
     ({"batch_max_tokens": 4096}, "prior", 0.07, "rejected", "dropped after 8 blocks: behind trial 4"),
@@ -37,28 +43,38 @@ CANDIDATES: list[tuple[dict[str, float], str, float, str, str | None]] = [
     ({"batch_max_tokens": 1024}, "sampler", -0.11, "rejected", "dropped after 4 blocks: no gain in sight"),
     ({"batch_max_tokens": 9000}, "past", 0.0, "invalid", "batch_max_tokens 9000 is over the ceiling of 8192"),
 ]  # fmt: skip
-OBJECTIVE = {"name": "goodput", "unit": "output tokens per second within the SLO", "direction": "max"}
-SETTINGS = {
-    "knobs": list(LAUNCH),
-    "min_effect": 0.03,
-    "max_regression": 0.10,
-    "minutes": 240,
-    "slo": {"ttft_p99_seconds": 2.0, "itl_p99_seconds": 0.08},
+OBJECTIVE = {
+    "name": "goodput",
+    "quantile": 0.9,
+    "unit": "output tokens per second within the SLO",
+    "direction": "max",
+    "metrics": ["good_tokens_per_second"],
 }
+SLO = {
+    "limits": [
+        {"metric": "ttft", "quantile": 0.99, "seconds": 2.0},
+        {"metric": "itl", "quantile": 0.99, "seconds": 0.08},
+    ],
+    "error_ratio": None,
+}
+SETTINGS = {"knobs": [], "min_effect": 0.03, "max_regression": 0.10, "minutes": 240, "slo": SLO}
 FINGERPRINT = {
-    "arrivals_per_second": 6.2,
-    "prompt_tokens_p50": 311,
-    "prompt_tokens_p90": 1024,
-    "output_tokens_p50": 64,
+    "requests_per_second": 6.2,
+    "prompt_tokens_p50": 311.0,
+    "prompt_tokens_p90": 1024.0,
+    "output_tokens_p50": 64.0,
+    "output_tokens_p90": 201.0,
     "prefix_hit_ratio": 0.12,
-    "concurrency": 41,
+    "concurrency": 41.3,
 }
 CALIBRATION = {
-    "sd": 0.094,
-    "washout_seconds": 9,
-    "window_seconds": 40,
+    "paired_sd": 0.094,
+    "paired_sd_expected": 0.081,
+    "washout_seconds": 9.0,
+    "window_seconds": 40.0,
+    "settle_seconds": 12.9,
     "detectable_effect": 0.041,
-    "pairs": 12,
+    "incumbent": 334.0,
 }
 
 
@@ -114,18 +130,20 @@ def _old(store: Store, id: int, started: float, decision: str, reason: str, rng:
 
 def _newest(store: Store, running: bool, rng: np.random.Generator) -> None:
     started = NOW - 10_500
-    races = {1: 8, 2: 6, 3: 2, 4: 12, 5: 12, 6: 5, 7: 4}
-    plan: list[tuple[str, list[int]]] = [("calibrate", [0])] * 6
-    plan += [("race", [n for n, last in races.items() if block < last]) for block in range(12)]
+    races = {1: (0, 8), 2: (0, 6), 3: (0, 2), 7: (0, 4), 4: (4, 14), 6: (6, 11), 5: (8, 14)}
+    plan: list[tuple[str, list[int]]] = [("calibrate", [0])] * 12
+    plan += [
+        ("race", [number for number, (first, last) in races.items() if first <= block < last])
+        for block in range(14)
+    ]
     plan += [("confirm", [4, 5])] * 12 + [("confirm", [4])] * 6
     if running:
-        plan = plan[:25]
+        plan = plan[:33]
     confirming = {number for phase, numbers in plan if phase == "confirm" for number in numbers}
     with store.session() as session:
         row = _campaign(3, started, phase="confirm" if running else "probation")
         if not running:
             row.phase, row.decision, row.ended = "ended", "promoted", NOW - 600
-            row.report = _report()
         session.add(row)
         session.flush()
         clock, epoch = started + 60, 1
@@ -133,7 +151,7 @@ def _newest(store: Store, running: bool, rng: np.random.Generator) -> None:
         for block, (phase, numbers) in enumerate(plan, 1):
             order: list[int | None] = [None, *(number or None for number in numbers)]
             rng.shuffle(order)
-            valid = block != 15
+            valid = block != 19
             for position, trial in enumerate(order):
                 epoch += 1
                 reason = None if valid else "load jumped to 2.1 times its range"
@@ -156,16 +174,18 @@ def _newest(store: Store, running: bool, rng: np.random.Generator) -> None:
                     effect=_effect(mine),
                 )
             )  # fmt: skip
+        if not running:
+            row.report = _report(_effect(gains[4]) or {})
         _decide(session, started, running)
     _journal(store, running)
 
 
-def _report() -> dict[str, Any]:
+def _report(effect: dict[str, Any]) -> dict[str, Any]:
     return {
         "decision": "promoted",
-        "effect": {"median": 0.181, "low": 0.122, "high": 0.246},
+        "effect": effect,
         "reasons": [
-            "trial 4 gained 18.1 % (12.2 to 24.6) over 18 confirmation pairs; at least 3 % was asked for",
+            f"confirmed over {effect['pairs']} fresh pairs; at least 3 % was asked for",
             "no limit of the SLO was broken; the largest loss elsewhere is itl_p50_seconds 3.9 %",
         ],
     }
@@ -179,6 +199,8 @@ def _effect(gains: Mapping[str, list[float]]) -> dict[str, Any] | None:
     middle, half = float(np.median(mine)), 2.3 * float(np.std(mine)) / math.sqrt(len(mine))
     if len(mine) < 3:
         return {"median": math.expm1(middle), "low": None, "high": None, "pairs": len(mine), "phase": phase}
+    if phase == "race":
+        half /= 2.3
     return {
         "median": math.expm1(middle),
         "low": math.expm1(middle - half),
@@ -237,11 +259,11 @@ def _decision(
 def _decide(session: Any, started: float, running: bool) -> None:
     told: list[tuple[int | None, float, str, str, dict[str, Any]]] = [
         (None, 700, "calibrated", "noise 9.4 % per pair; 4.1 % can be seen within the budget", CALIBRATION),
-        (8, 720, "dropped", "trial 8 is invalid: batch_max_tokens 9000 is over the ceiling of 8192", {}),
-        (3, 1310, "abort", "trial 3 aborted by guard: 6 of 71 requests over ttft_p99 2 s", {"tail": 0.0007}),
-        (7, 2420, "dropped", "trial 7 dropped: no gain in sight", {}),
-        (6, 2900, "dropped", "trial 6 dropped: no gain in sight", {}),
-        (4, 5200, "confirm", "trials 4 and 5 go to confirmation at 2.5 % each", {"looks": [12, 18, 24]}),
+        (8, 720, "dropped", "invalid: batch_max_tokens 9000 is over the ceiling of 8192", {}),
+        (3, 1310, "abort", "guard: 6 of 71 requests over ttft_p99 2 s", {"tail": 0.0007}),
+        (7, 2420, "dropped", "no gain in sight", {}),
+        (6, 2900, "dropped", "no gain in sight", {}),
+        (4, 5200, "confirm", "looked like +17.1% in the race", {"gain": 0.158, "sd": 0.027}),
     ]
     if not running:
         told += [
@@ -249,8 +271,8 @@ def _decide(session: Any, started: float, running: bool) -> None:
                 5,
                 8100,
                 "reject",
-                "trial 5: interval across 3 % at the last look it could afford",
-                {"p": 0.021},
+                "interval across 3 % at the last look it could afford",
+                {"p_value": 0.021},
             ),
             (
                 4,
@@ -259,7 +281,7 @@ def _decide(session: Any, started: float, running: bool) -> None:
                 "trial 4 promoted at look 2: p 0.0002 under 0.011",
                 {"p": 0.0002, "pairs": 18},
             ),
-            (None, 9900, "end", "promoted trial 4; probation of 10 minutes passed", {}),
+            (None, 9900, "end", "promoted: held through probation", {}),
         ]
     for trial, after, kind, text, figures in told:
         session.add(_decision(3, trial, started + after, kind, text, figures))
@@ -340,8 +362,8 @@ class FakeBody:
                 SourceHealth("host", False, 0.01, now - 320, "cannot read /proc/pressure: permission denied"),
             ],
             "campaign": {
-                "id": 3, "phase": "confirm", "block": 25, "trials": 8, "elapsed_seconds": 7_400,
-                "budget_seconds": 14_400,
+                "id": 3, "phase": "confirm", "trials": 8, "started": now - 7_400, "minutes": 240.0,
+                "in_force": {"trial": 4, "values": WINNER},
             },
             "pending": {
                 "id": "promotion-3-4", "kind": "promotion", "text": "Promote trial 4 of campaign 3?",

@@ -45,6 +45,9 @@ if __name__ == "__main__":
     running = "promoted" not in sys.argv
     memory = open_store("sqlite:///:memory:")
     app = seeded_app(memory, running=running)
+    body = FakeBody()
+    for beat in range(450):
+        app.state.feed.trend.add(NOW - 900 + 2 * beat, body.live(NOW))
     uvicorn.run(
         app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning", timeout_graceful_shutdown=1
     )

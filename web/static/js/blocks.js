@@ -55,7 +55,7 @@ function bands(scale, height, labelled) {
 export function strip(scale) {
   const most = Math.max(1, ...scale.blocks.map(({ windows }) => windows.length));
   const height = TOP + most * CELL + 2;
-  const wide = Math.max(2, scale.step - 1.5);
+  const wide = Math.max(1.5, scale.step - 1.5);
   const columns = scale.blocks.map(({ block, windows, broken, phase }) => {
     const order = windows.map(({ trial }) => (trial === null ? t("incumbent") : t("trial.n", { n: trial }))).join(", ");
     const reason = windows.find((window) => !window.valid)?.reason;
@@ -66,8 +66,8 @@ export function strip(scale) {
       s("rect", { class: "hit", x: scale.left(block), y: TOP - 3, width: scale.step, height: height - TOP + 3 }),
       windows.map(({ trial }, index) => {
         const y = TOP + index * CELL;
-        const cell = s("rect", { class: trial === null ? "cell incumbent" : "cell", x: scale.left(block) + 0.75, y, width: wide, height: CELL - 1.5, rx: 1.5, "data-trial": trial ?? "incumbent" });
-        if (trial === null || scale.step < 10) return cell;
+        const cell = s("rect", { class: trial === null ? "cell incumbent" : scale.step < 8 ? "cell small" : "cell", x: scale.left(block) + 0.75, y, width: wide, height: CELL - 1.5, rx: 1.5, "data-trial": trial ?? "incumbent" });
+        if (trial === null || scale.step < (trial > 9 ? 13 : 8)) return cell;
         return [cell, s("text", { class: "digit", x: scale.middle(block), y: y + 7.6, "text-anchor": "middle", "data-trial": trial }, trial)];
       }),
     );
@@ -80,18 +80,26 @@ export function strip(scale) {
   );
 }
 
+// What every row shares: the phases, and the blocks that were not scored.
+export function blockGround(scale) {
+  const broken = scale.blocks.filter((item) => item.broken);
+  return s(
+    "svg",
+    { class: "ground", width: scale.width, "aria-hidden": "true" },
+    bands(scale, "100%", false),
+    broken.map(({ block }) => s("rect", { class: "broken", x: scale.left(block), y: 0, width: scale.step, height: "100%" })),
+  );
+}
+
 // Bars from zero, better upwards; the confirmation's are solid.
 export function blockRow({ pairs, scale, reach, trial, label, minEffect }) {
   const middle = ROW / 2;
   const y = (effect) => middle - Math.max(-1, Math.min(1, Math.log1p(Math.max(-0.99, effect)) / reach)) * (middle - 5);
   const wide = Math.max(1.5, Math.min(12, scale.step - 2.5));
   const right = scale.blocks.length ? scale.left(scale.blocks.at(-1).block) + scale.step : scale.width;
-  const broken = scale.blocks.filter((item) => item.broken);
   return s(
     "svg",
     { class: "gains", width: scale.width, height: ROW, role: "img", "aria-label": t("plot.blocks", { name: label, pairs: pairs.length }) },
-    bands(scale, ROW, false),
-    broken.map(({ block }) => s("rect", { class: "broken", x: scale.left(block), y: 0, width: scale.step, height: ROW })),
     minEffect && s("line", { class: "least", x1: 6, x2: right, y1: y(minEffect), y2: y(minEffect) }),
     s("line", { class: "zero", x1: 6, x2: right, y1: middle, y2: middle }),
     pairs.map(({ pair, effect }) => {

@@ -36,13 +36,13 @@ function effective(trial) {
   if (!trial.effective) return h("p", { class: "unknown" }, t("detail.effective.unknown"));
   const off = Object.entries(trial.values).filter(([name, value]) => trial.effective[name] !== value);
   if (!off.length) return h("p", {}, t("detail.effective.same"));
-  return h("ul", {}, off.map(([name, value]) => h("li", { class: "bad" }, t("detail.effective.differs", { name, asked: knob(value), got: knob(trial.effective[name] ?? null) }))));
+  return h("ul", {}, off.map(([name, value]) => h("li", { class: "bad" }, t("detail.effective.differs", { name, asked: knob(value, name), got: knob(trial.effective[name] ?? null, name) }))));
 }
 
 function pairTable(pairs, toEffect) {
   if (!pairs.length) return h("p", { class: "empty" }, t("detail.no_pairs"));
   const rows = pairs.map(({ pair, effect }) =>
-    h("tr", { "data-block": pair.block }, h("td", { class: "number" }, pair.block), h("td", {}, word("pair", pair.phase)), h("td", { class: "number" }, change(effect)), h("td", { class: "number" }, change(toEffect(pair.adjusted)))),
+    h("tr", { "data-block": pair.block }, h("td", { class: "number" }, pair.block), h("td", {}, word("pair", pair.phase)), h("td", { class: "number" }, change(toEffect(pair.gain))), h("td", { class: "number" }, change(effect))),
   );
   const head = [["block", true], ["phase", false], ["gain", true], ["adjusted", true]].map(([name, number]) => h("th", { scope: "col", class: number ? "number" : "" }, t(`detail.${name}`)));
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("detail.pairs") }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));

@@ -1,5 +1,5 @@
 // One trial's row on the scale of effects: a dot for each pair (race hollow, confirmation filled; older above), and the
-// interval with its median.
+// interval with its median. Only a confirmation's interval claims something; a race's is one standard error.
 
 import { s } from "./dom.js";
 import { change, interval, known } from "./format.js";
@@ -8,15 +8,17 @@ import { t, word } from "./text.js";
 export const ROW = 52;
 
 // The lines every row shares: together they run through the whole table.
-function ground(scale, minEffect, height) {
+export function effectGround(scale, minEffect, width) {
   const worth = known(minEffect) ? scale.clamp(minEffect) : null;
-  const right = scale.x(scale.high) + 14;
-  return [
-    worth !== null && s("rect", { class: "worth", x: worth, y: 0, width: Math.max(0, right - worth), height }),
-    scale.ticks.map((tick) => s("line", { class: "grid", x1: scale.x(tick), x2: scale.x(tick), y1: 0, y2: height })),
-    worth !== null && s("line", { class: "least", x1: worth, x2: worth, y1: 0, y2: height }),
-    s("line", { class: "zero", x1: scale.x(0), x2: scale.x(0), y1: 0, y2: height }),
-  ];
+  const upright = (name, x) => s("line", { class: name, x1: x, x2: x, y1: 0, y2: "100%" });
+  return s(
+    "svg",
+    { class: "ground", width, "aria-hidden": "true" },
+    worth !== null && s("rect", { class: "worth", x: worth, y: 0, width: Math.max(0, width - worth), height: "100%" }),
+    scale.ticks.map((tick) => upright("grid", scale.x(tick))),
+    worth !== null && upright("least", worth),
+    upright("zero", scale.x(0)),
+  );
 }
 
 export function effectAxis(scale, minEffect, width) {
@@ -57,23 +59,23 @@ function bar(effect, scale) {
   const parts = [];
   if (known(effect.low) && known(effect.high)) {
     const [from, to] = [scale.clamp(effect.low), scale.clamp(effect.high)];
+    const claims = effect.phase === "confirm";
     parts.push(s("line", { class: "halo", x1: from, x2: to, y1: middle, y2: middle }));
-    parts.push(s("line", { class: "interval", x1: from, x2: to, y1: middle, y2: middle }));
-    for (const end of [from, to]) parts.push(s("line", { class: "cap", x1: end, x2: end, y1: middle - 5, y2: middle + 5 }));
+    parts.push(s("line", { class: claims ? "interval" : "interval error", x1: from, x2: to, y1: middle, y2: middle }));
+    if (claims) for (const end of [from, to]) parts.push(s("line", { class: "cap", x1: end, x2: end, y1: middle - 5, y2: middle + 5 }));
   }
   parts.push(s("line", { class: "median", x1: median, x2: median, y1: middle - 11, y2: middle + 11 }));
   return parts;
 }
 
 // `pairs` in the order of their blocks, each with its effect.
-export function effectRow({ pairs, effect, state, trial, scale, minEffect, width, label }) {
+export function effectRow({ pairs, effect, state, trial, scale, width, label }) {
   const name = effect && known(effect.median)
     ? t("plot.row", { name: label, effect: change(effect.median), interval: interval(effect), pairs: pairs.length })
     : t("plot.row.none", { name: label, pairs: pairs.length });
   return s(
     "svg",
     { class: `effects ${state}`, width, height: ROW, role: "img", "aria-label": name },
-    ground(scale, minEffect, ROW),
     s("g", { class: "dots" }, pairs.map(({ pair, effect: gained }, index) => dot(pair, gained, index, pairs.length, scale, trial))),
     effect && known(effect.median) && bar(effect, scale),
   );

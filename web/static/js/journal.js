@@ -12,7 +12,7 @@ function step(entry) {
   const moved = Object.entries(entry.change).filter(([name, value]) => entry.undo[name] !== value);
   if (!moved.length) return h("span", { class: "muted" }, t("journal.nothing"));
   return h("ul", { class: "changes" }, moved.map(([name, value]) =>
-    h("li", {}, h("span", { class: "name" }, name), " ", h("span", { class: "values" }, knob(entry.undo[name] ?? null), " → ", h("b", {}, knob(value)))),
+    h("li", {}, h("span", { class: "name" }, name), " ", h("span", { class: "values" }, knob(entry.undo[name] ?? null, name), " → ", h("b", {}, knob(value, name)))),
   ));
 }
 

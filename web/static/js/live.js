@@ -1,7 +1,7 @@
 // The live page.
 
 import { $, h, morph } from "./dom.js";
-import { ago, celsius, gib, integer, knob, known, moment, percent, rateParts, seconds, secondsParts, span, watts } from "./format.js";
+import { ago, celsius, gib, integer, knob, known, moment, percent, rate, rateParts, seconds, secondsParts, span, still, watts } from "./format.js";
 import { DATA, ask, command, start } from "./frame.js";
 import { range } from "./range.js";
 import { at } from "./server.js";
@@ -9,6 +9,8 @@ import { sparkline } from "./sparkline.js";
 import { count, t, word } from "./text.js";
 
 const POINTS = 450;
+// A page opened just now shows two minutes, so that its lines are seen at all.
+const LEAST_POINTS = 60;
 const trend = DATA.trend;
 let beats = 0;
 let latest = DATA.live;
@@ -46,7 +48,7 @@ function tile({ key, name, help, parts, value, tag, strong, soft, limit, below, 
   return h(
     "section",
     { class: over ? "tile over" : "tile", "data-key": key, "aria-label": help },
-    h("header", {}, h("h3", { title: help }, name), known(limit) && h("span", { class: "limit" }, t("tile.limit", { value: seconds(limit) }))),
+    h("header", {}, h("h3", { title: help }, name), known(limit) && h("span", { class: "limit" }, t("tile.limit", { value: still(limit) }))),
     h(
       "p",
       { class: `figure${unknownClass(value)}` },
@@ -54,7 +56,7 @@ function tile({ key, name, help, parts, value, tag, strong, soft, limit, below, 
       parts[1] && h("span", { class: "unit" }, ` ${parts[1]}`),
       tag && h("span", { class: "tag" }, tag),
     ),
-    sparkline(strong, soft, { points: POINTS, limit, label: label ?? t("tile.line", { name: help }), most }),
+    sparkline(strong, soft, { points: Math.max(LEAST_POINTS, strong.length), limit, label: label ?? t("tile.line", { name: help }), most }),
     h("p", { class: "below" }, below),
   );
 }
@@ -91,8 +93,8 @@ function tiles(live) {
       value: through.output_tokens_per_second,
       strong: series("output_tokens_per_second"),
       below: [
-        pair(t("throughput.prompt"), rateParts(through.prompt_tokens_per_second, t("unit.tokens_per_second")).join(" ")),
-        pair(t("throughput.requests"), rateParts(through.requests_per_second, t("unit.per_second")).join(" ")),
+        pair(t("throughput.prompt"), rate(through.prompt_tokens_per_second, t("unit.tokens_per_second"))),
+        pair(t("throughput.requests"), rate(through.requests_per_second, t("unit.per_second"))),
       ],
     }),
     tile({
@@ -105,14 +107,14 @@ function tiles(live) {
       soft: series("waiting"),
       below: [
         pair(t("queue.waiting"), integer(queue.waiting)),
-        pair(t("queue.preempted"), rateParts(through.preemptions_per_second, t("unit.per_second")).join(" ")),
+        pair(t("queue.preempted"), rate(through.preemptions_per_second, t("unit.per_second"))),
       ],
     }),
     tile({
       key: "kv",
       name: t("kv.short"),
       help: t("kv.help"),
-      parts: known(queue.kv_usage) ? percent(queue.kv_usage).split(" ") : [t("unknown"), ""],
+      parts: known(queue.kv_usage) ? percent(queue.kv_usage).split("\u00a0") : [t("unknown"), ""],
       value: queue.kv_usage,
       strong: series("kv_usage"),
       most: 1,
@@ -126,9 +128,10 @@ function headline(live) {
   const campaign = live.campaign;
   if (engine.reachable === false) return ["bad", t("headline.unreachable")];
   if (live.paused) return ["held", t("headline.paused")];
+  if (live.stopped && !campaign) return ["held", t("headline.stopped", { why: live.stopped })];
   if (campaign) {
     const phase = word("phase", campaign.phase);
-    return ["good", t("headline.campaign", { phase, id: campaign.id ?? "?" })];
+    return ["good", campaign.id === null ? t("headline.starting") : t("headline.campaign", { phase, id: campaign.id })];
   }
   if (engine.reachable !== true) return ["unknown", t("headline.unknown")];
   return ["good", t(`headline.${live.mode ?? "unknown_mode"}`)];
@@ -161,7 +164,7 @@ function actions(live) {
 function changed(values, launch) {
   return Object.entries(values ?? {})
     .filter(([name, value]) => launch?.[name] !== value)
-    .map(([name, value]) => `${name} ${knob(launch?.[name])} → ${knob(value)}`)
+    .map(([name, value]) => `${name} ${knob(launch?.[name], name)} → ${knob(value, name)}`)
     .join(", ");
 }
 
@@ -206,11 +209,11 @@ function config(live) {
       h(
         "td",
         { class: `number now${unknownClass(now)}` },
-        knob(now),
-        differs && h("span", { class: "asked", title: t("config.asked.help") }, t("config.asked", { value: knob(asked) })),
+        knob(now, name),
+        differs && h("span", { class: "asked", title: t("config.asked.help") }, t("config.asked", { value: knob(asked, name) })),
       ),
-      h("td", { class: `number${unknownClass(launch)}` }, knob(launch)),
-      h("td", { class: "where" }, range(now, launch, engine.floors?.[name], engine.ceilings?.[name])),
+      h("td", { class: `number${unknownClass(launch)}` }, knob(launch, name)),
+      h("td", { class: "where" }, range(name, now, launch, engine.floors?.[name], engine.ceilings?.[name])),
       h("td", { class: `number${unknownClass(engine.ceilings?.[name])}` }, knob(engine.ceilings?.[name])),
     );
   });
@@ -225,31 +228,39 @@ const PHASES = ["look", "calibrate", "race", "confirm", "probation"];
 function campaign(live) {
   const now = live.campaign;
   if (!now) {
-    return [h("p", { class: "empty" }, t(live.mode === "observe" ? "campaign.none.observe" : "campaign.none"), " ", h("code", {}, "trimtab tune --mode act"))];
+    return [h("p", { class: "empty" }, t(live.mode === "observe" ? "campaign.none.observe" : "campaign.none"), " ", h("code", {}, "trimtab tune --mode act")), lastCampaign(live)];
   }
   const reached = PHASES.indexOf(now.phase);
   const steps = PHASES.map((name, index) =>
     h(
       "li",
       { class: index < reached ? "past" : index === reached ? "here" : "", "aria-current": index === reached ? "step" : null },
-      word("phase", name),
+      word("step", name),
     ),
   );
-  const share = known(now.elapsed_seconds) && now.budget_seconds ? Math.min(1, now.elapsed_seconds / now.budget_seconds) : null;
+  const spent = known(now.started) && known(live.now) ? Math.max(0, live.now - now.started) : null;
+  const budget = known(now.minutes) ? now.minutes * 60 : null;
+  const share = spent !== null && budget ? Math.min(1, spent / budget) : null;
+  const serving = now.in_force;
   return [
     h("ol", { class: "steps" }, steps),
     h(
       "p",
       { class: "sofar" },
       [
-        known(now.block) && t("campaign.block", { n: now.block }),
+        serving && (known(serving.trial) ? t("campaign.serving", { n: serving.trial }) : t("campaign.serving.incumbent")),
         known(now.trials) && count("trials", now.trials),
-        share !== null && t("campaign.spent", { spent: span(now.elapsed_seconds), budget: span(now.budget_seconds) }),
+        share !== null && t("campaign.spent", { spent: span(spent), budget: span(budget) }),
       ].filter(Boolean).join(" · "),
     ),
     share !== null && h("div", { class: "meter plain" }, h("i", { style: { width: `${(share * 100).toFixed(1)}%` } })),
-    h("p", {}, h("a", { href: at("trials") }, t("campaign.see", { id: now.id ?? "" }))),
+    h("p", {}, h("a", { href: at("trials") }, now.id === null ? t("campaign.all") : t("campaign.see", { id: now.id }))),
   ];
+}
+
+function lastCampaign({ last_campaign: last }) {
+  if (!last) return null;
+  return h("p", { class: "last" }, t("campaign.last", { decision: word("decision", last.decision) }), " ", (last.reasons ?? []).at(-1) ?? "");
 }
 
 function meter(ratio, text, warn) {
@@ -270,7 +281,7 @@ function devices(live) {
     const hot = known(device.temperature_celsius) && device.temperature_celsius >= 85;
     const full = device.hbm_used_bytes / device.hbm_total_bytes;
     const health = device.health_ok === true ? "good" : device.health_ok === false ? "bad" : "unknown";
-    const memory = known(full) ? `${gib(device.hbm_used_bytes).replace(" GiB", "")} / ${gib(device.hbm_total_bytes)}` : "";
+    const memory = known(full) ? `${gib(device.hbm_used_bytes).split("\u00a0")[0]} / ${gib(device.hbm_total_bytes)}` : "";
     return h(
       "tr",
       { "data-key": `${device.npu}-${device.chip}` },
@@ -297,7 +308,7 @@ function sources(live) {
       { "data-key": source.name },
       h("span", { class: `dot ${state}`, role: "img", "aria-label": t(`source.${state}`) }),
       h("b", {}, source.name),
-      h("span", { class: "muted" }, known(source.last_success) ? t("source.read", { ago: ago(source.last_success, live.now), took: seconds(source.duration_seconds) }) : t("source.never")),
+      h("span", { class: "muted" }, known(source.last_success) ? t("source.read", { ago: ago(source.last_success, live.now), took: still(source.duration_seconds) }) : t("source.never")),
       source.error && h("p", { class: "error" }, source.error),
     );
   });

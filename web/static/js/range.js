@@ -6,6 +6,7 @@ import { t } from "./text.js";
 
 // Token budgets span powers of two, so the track is logarithmic; off (zero) sits at the left end.
 function place(value, low, high) {
+  if (high <= 1) return high > low ? Math.min(1, Math.max(0, (value - low) / (high - low))) : 1;
   const from = Math.log2(Math.max(low, 1));
   const to = Math.log2(Math.max(high, 2));
   if (to <= from) return 1;
@@ -14,10 +15,10 @@ function place(value, low, high) {
 
 const mark = (name, share) => h("i", { class: name, style: { left: `${(share * 100).toFixed(1)}%` } });
 
-export function range(now, launch, floor, ceiling) {
+export function range(name, now, launch, floor, ceiling) {
   if (!known(ceiling)) return h("span", { class: "unknown" }, t("config.no_ceiling"));
   const low = known(floor) ? floor : 0;
-  const label = t("config.track", { low: knob(low), high: knob(ceiling), now: knob(now), launch: knob(launch) });
+  const label = t("config.track", { low: knob(low), high: knob(ceiling), now: knob(now, name), launch: knob(launch, name) });
   const from = known(launch) ? place(launch, low, ceiling) : null;
   const to = known(now) ? place(now, low, ceiling) : null;
   const moved = from !== null && to !== null && from !== to;

@@ -1,11 +1,11 @@
 // The trials page: one campaign, its trials against the incumbent, and what was decided.
 
-import { effectDomain, effectScale, gainToEffect } from "./axis.js";
-import { blockRow, blockScale, blocksOf, strip } from "./blocks.js";
+import { effectDomain, effectOf, effectScale, gainToEffect, leastEffect } from "./axis.js";
+import { blockGround, blockRow, blockScale, blocksOf, strip } from "./blocks.js";
 import { $, h, morph } from "./dom.js";
 import { details } from "./detail.js";
-import { effectAxis, effectRow } from "./effects.js";
-import { change, figure, interval, knob, known, moment, percent, span } from "./format.js";
+import { effectAxis, effectGround, effectRow } from "./effects.js";
+import { change, figure, interval, knob, known, moment, percent, span, still } from "./format.js";
 import { DATA, start } from "./frame.js";
 import { at, read } from "./server.js";
 import { count, t, word } from "./text.js";
@@ -18,7 +18,7 @@ let now = DATA.live.now;
 
 // Promoted first, then by effect; what never was measured comes last.
 function ordered(trials) {
-  const size = ({ effect }) => (known(effect?.median) ? effect.median : -Infinity);
+  const size = ({ seen }) => (known(seen?.median) ? seen.median : -Infinity);
   return [...trials].sort((a, b) => (RANK[a.state] ?? 2) - (RANK[b.state] ?? 2) || size(b) - size(a) || a.number - b.number);
 }
 
@@ -46,14 +46,14 @@ function rail() {
 
 const diff = (values, base) => Object.entries(values ?? {}).filter(([name, value]) => base?.[name] !== value);
 
-const steps = (values, base) => diff(values, base).map(([name, value]) => t("step", { name, from: knob(base?.[name] ?? null), to: knob(value) })).join(", ");
+const steps = (values, base) => diff(values, base).map(([name, value]) => t("step", { name, from: knob(base?.[name] ?? null, name), to: knob(value, name) })).join(", ");
 
 function sentence() {
   const promoted = campaign.trials.find((trial) => trial.state === "promoted");
   const effect = campaign.report?.effect ?? promoted?.effect;
   const goal = campaign.objective?.name ?? t("unknown");
   if (campaign.decision === "promoted" && promoted) {
-    return t("decided.promoted", { n: promoted.number, change: steps(promoted.values, campaign.incumbent), objective: goal, effect: change(effect?.median) });
+    return t("decided.promoted", { n: promoted.number, objective: goal, effect: change(effect?.median) });
   }
   if (campaign.decision) return t(`decided.${campaign.decision}`);
   const racing = campaign.trials.filter((trial) => trial.state === "racing").length;
@@ -68,6 +68,7 @@ function because() {
   const effect = campaign.report?.effect ?? promoted?.effect;
   const reasons = campaign.report?.reasons ?? [];
   return [
+    campaign.decision === "promoted" && promoted && h("p", { class: "between mono" }, steps(promoted.values, campaign.incumbent)),
     campaign.decision === "promoted" && known(effect?.low) && h("p", { class: "between" }, t("decided.between", { interval: interval(effect) })),
     reasons.map((reason) => h("p", {}, reason)),
   ];
@@ -76,14 +77,17 @@ function because() {
 function facts() {
   const settings = campaign.settings ?? {};
   const noise = campaign.calibration ?? {};
+  const least = leastEffect(campaign);
   const blocks = new Set(campaign.windows.map(({ block }) => block)).size;
   const goal = campaign.objective ?? {};
-  const limits = Object.entries(settings.slo ?? {}).filter(([, value]) => value !== null);
+  const limits = (settings.slo?.limits ?? []).map(({ metric, quantile, seconds }) => `${metric} p${Math.round(quantile * 100)} ≤ ${still(seconds)}`);
+  if (known(settings.slo?.error_ratio)) limits.push(t("fact.errors", { ratio: percent(settings.slo.error_ratio, 1) }));
+  const quantile = /^(ttft|itl|e2e)$/.test(goal.name) && known(goal.quantile) ? ` p${Math.round(goal.quantile * 100)}` : "";
   const detectable = noise.detectable_effect ?? campaign.report?.detectable_effect;
   const list = [
-    [t("fact.objective"), h("span", {}, goal.name ?? t("unknown"), h("small", {}, [goal.unit, word("direction", goal.direction)].filter(Boolean).join(", ")))],
-    [t("fact.limits"), limits.length ? limits.map(([name, value]) => h("small", { class: "limit" }, `${name.replace("_seconds", "").replaceAll("_", " ")} ≤ ${figure(name, value)}`)) : t("fact.no_limits")],
-    [t("fact.least"), percent(settings.min_effect ?? null, 1)],
+    [t("fact.objective"), h("span", {}, `${goal.name ?? t("unknown")}${quantile}`, h("small", {}, [goal.unit, word("direction", goal.direction)].filter(Boolean).join(", ")))],
+    [t("fact.limits"), limits.length ? limits.map((limit) => h("small", { class: "limit" }, limit)) : t("fact.no_limits")],
+    [t("fact.least"), percent(least, 1)],
     [t("fact.detectable"), percent(detectable ?? null, 1)],
     [t("fact.time"), h("span", {}, span((campaign.ended ?? now) - campaign.started), known(settings.minutes) && h("small", {}, t("fact.of", { span: span(settings.minutes * 60) })))],
     [t("fact.measured"), h("span", {}, count("blocks", blocks), h("small", {}, `${count("windows", campaign.windows.length)}, ${count("pairs", campaign.pairs.length)}`))],
@@ -94,33 +98,45 @@ function facts() {
 function widths() {
   const total = $("plot").clientWidth;
   if (total < NARROW) return { narrow: true, blocks: total - 24, effects: total - 24 };
-  const rest = total - 76 - Math.max(150, Math.min(250, total * 0.17)) - 132;
-  return { narrow: false, blocks: Math.floor(rest * 0.46), effects: Math.floor(rest * 0.54) };
+  const fixed = { trial: 116, what: Math.round(Math.max(150, Math.min(256, total * 0.185))), figures: 148 };
+  const rest = total - fixed.trial - fixed.what - fixed.figures;
+  const blocks = Math.floor(rest * 0.49);
+  return { narrow: false, ...fixed, blocks, effects: Math.floor(rest - blocks) };
 }
 
 function changes(trial) {
   const list = diff(trial.values, campaign.incumbent);
   if (!list.length) return h("span", { class: "muted" }, t("trial.same"));
   return h("ul", { class: "changes" }, list.map(([name, value]) =>
-    h("li", {}, h("span", { class: "name" }, name), " ", h("span", { class: "values" }, knob(campaign.incumbent?.[name] ?? null), " → ", h("b", {}, knob(value)))),
+    h("li", {}, h("span", { class: "name" }, name), " ", h("span", { class: "values" }, knob(campaign.incumbent?.[name] ?? null, name), " → ", h("b", {}, knob(value, name)))),
   ));
 }
 
 function figures(trial, pairs) {
-  const effect = trial.effect;
+  const effect = trial.seen;
   if (!known(effect?.median)) return h("p", { class: "unknown" }, t("effect.none"));
+  const claim = effect.phase === "confirm" ? interval(effect) : t(effect.phase === "so_far" ? "effect.so_far" : "effect.race", { interval: interval(effect) });
   return [
     h("p", { class: "effect" }, change(effect.median)),
-    h("p", { class: "between" }, interval(effect)),
+    h("p", { class: "between" }, claim),
     h("p", { class: "between" }, count("pairs", effect.pairs ?? pairs.length)),
   ];
 }
 
+function charts(row, drawn) {
+  const { scale, blocks, reach, width } = drawn;
+  const least = leastEffect(campaign);
+  return [
+    h("td", { class: "time" }, h("div", { class: "canvas" }, blockGround(blocks), blockRow({ ...row, scale: blocks, reach }))),
+    h("td", { class: "scale" }, h("div", { class: "canvas" }, effectGround(scale, least, width.effects), effectRow({ ...row, scale, width: width.effects }))),
+  ];
+}
+
 function row(trial, drawn) {
-  const mine = drawn.pairs.filter(({ pair }) => pair.trial === trial.number && pair.phase !== "calibrate");
+  const mine = trial.pairs;
   const label = t("trial.n", { n: trial.number });
   const open = opened.has(trial.number);
-  const minEffect = campaign.settings?.min_effect ?? null;
+  const minEffect = leastEffect(campaign);
   const cells = h(
     "tr",
     { class: "trial" },
@@ -135,8 +151,7 @@ function row(trial, drawn) {
       h("span", { class: `state ${trial.state}` }, word("state", trial.state)),
     ),
     h("td", { class: "what" }, changes(trial), trial.reason && h("p", { class: "reason", title: trial.reason }, trial.reason)),
-    h("td", { class: "time" }, blockRow({ pairs: mine, scale: drawn.blocks, reach: drawn.reach, trial: trial.number, label, minEffect })),
-    h("td", { class: "scale" }, effectRow({ pairs: mine, effect: trial.effect, state: trial.state, trial: trial.number, scale: drawn.scale, minEffect, width: drawn.width.effects, label })),
+    charts({ pairs: mine, effect: trial.seen, state: trial.state, trial: trial.number, label, minEffect: trial.state === "invalid" ? null : minEffect }, drawn),
     h("td", { class: "figures" }, figures(trial, mine)),
   );
   return h("tbody", { "data-key": `trial-${trial.number}`, class: trial.state, "data-trial": trial.number }, cells, open && details(trial, mine, campaign, drawn.toEffect));
@@ -145,8 +160,8 @@ function row(trial, drawn) {
 function incumbentRow(drawn) {
   const mine = drawn.pairs.filter(({ pair }) => pair.phase === "calibrate");
   const label = t("incumbent");
-  const sd = campaign.calibration?.sd ?? campaign.calibration?.noise;
-  const values = Object.entries(campaign.incumbent ?? {}).map(([name, value]) => h("li", {}, h("span", { class: "name" }, name), " ", h("span", { class: "values" }, knob(value))));
+  const sd = campaign.calibration?.paired_sd;
+  const values = Object.entries(campaign.incumbent ?? {}).map(([name, value]) => h("li", {}, h("span", { class: "name" }, name), " ", h("span", { class: "values" }, knob(value, name))));
   return h(
     "tbody",
     { "data-key": "incumbent", class: "incumbent", "data-trial": "incumbent" },
@@ -155,8 +170,7 @@ function incumbentRow(drawn) {
       { class: "trial" },
       h("th", { scope: "row" }, h("span", { class: "state incumbent" }, label)),
       h("td", { class: "what" }, h("ul", { class: "changes" }, values)),
-      h("td", { class: "time" }, blockRow({ pairs: mine, scale: drawn.blocks, reach: drawn.reach, trial: "incumbent", label, minEffect: null })),
-      h("td", { class: "scale" }, effectRow({ pairs: mine, effect: null, state: "incumbent", trial: "incumbent", scale: drawn.scale, minEffect: campaign.settings?.min_effect ?? null, width: drawn.width.effects, label })),
+      charts({ pairs: mine, effect: null, state: "incumbent", trial: "incumbent", label, minEffect: null }, drawn),
       h("td", { class: "figures" }, h("p", { class: "between" }, t("incumbent.noise")), h("p", { class: "effect small" }, known(sd) ? t("incumbent.sd", { sd: percent(sd, 1) }) : t("unknown")), h("p", { class: "between" }, count("pairs", mine.length))),
     ),
   );
@@ -164,10 +178,15 @@ function incumbentRow(drawn) {
 
 function plot() {
   const toEffect = gainToEffect(campaign);
-  const pairs = campaign.pairs.map((pair) => ({ pair, effect: toEffect(pair.gain) }));
-  const minEffect = campaign.settings?.min_effect ?? null;
+  // Adjusted for what the traffic brought: that is what the tuner judges by.
+  const pairs = campaign.pairs.map((pair) => ({ pair, effect: toEffect(pair.adjusted) }));
+  const trials = campaign.trials.map((trial) => {
+    const mine = pairs.filter(({ pair }) => pair.trial === trial.number && pair.phase !== "calibrate");
+    return { ...trial, pairs: mine, seen: effectOf(trial, mine) };
+  });
+  const minEffect = leastEffect(campaign);
   const width = widths();
-  const domain = effectDomain(campaign.trials, pairs.map(({ effect }) => effect), minEffect);
+  const domain = effectDomain(trials.map(({ seen }) => seen), pairs.map(({ effect }) => effect), minEffect);
   const drawn = {
     pairs,
     toEffect,
@@ -190,9 +209,10 @@ function plot() {
       h("th", { scope: "col", class: "figures" }, t("plot.figures")),
     ),
   );
-  const rows = ordered(campaign.trials).map((trial) => row(trial, drawn));
+  const columns = ["trial", "what", "blocks", "effects", "figures"].map((name) => h("col", { style: { width: `${width[name]}px` } }));
+  const rows = ordered(trials).map((trial) => row(trial, drawn));
   if (!rows.length) rows.push(h("tbody", { class: "none" }, h("tr", {}, h("td", { colspan: 5, class: "empty" }, t("plot.no_trials")))));
-  return h("table", { class: "trials" }, h("caption", { class: "away" }, t("plot.caption")), head, incumbentRow(drawn), rows);
+  return h("table", { class: "trials" }, h("caption", { class: "away" }, t("plot.caption")), !width.narrow && h("colgroup", {}, columns), head, incumbentRow(drawn), rows);
 }
 
 function decisions() {
@@ -202,7 +222,7 @@ function decisions() {
       { "data-key": String(item.id) },
       h("time", { title: moment(item.time) }, `+${span(item.time - campaign.started)}`),
       h("span", { class: `kind ${item.kind}` }, word("kind", item.kind)),
-      h("p", {}, item.text, Object.keys(item.figures ?? {}).length > 0 && h("small", { class: "mono" }, Object.entries(item.figures).map(([name, value]) => `${name} ${figure(name, value)}`).join("  "))),
+      h("p", {}, item.trial !== null && h("b", {}, t("decision.trial", { n: item.trial }), " "), item.text, Object.keys(item.figures ?? {}).length > 0 && h("small", { class: "mono" }, Object.entries(item.figures).map(([name, value]) => `${name} ${figure(name, value)}`).join("  "))),
     ),
   );
 }
