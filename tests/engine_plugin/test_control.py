@@ -33,7 +33,6 @@ class Engine:
         self.clock.now += seconds
         self.wall.now += seconds
 
-    @property
     def wrapped(self) -> bool:
         return "schedule" in vars(self.scheduler)
 
@@ -62,7 +61,7 @@ def test_a_bad_change_leaves_the_engine_as_it_was(values: dict[str, float]) -> N
     before = engine.state()
     assert engine.set(1, **values)["code"] == 422
     assert engine.state() == before
-    assert not engine.wrapped
+    assert not engine.wrapped()
 
 
 def test_a_bad_value_to_go_back_to_is_refused_too() -> None:
@@ -91,7 +90,7 @@ def test_a_lease_that_ran_out_brings_the_incumbent_back_as_a_new_epoch(by: str) 
     assert state["values"]["batch_max_tokens"] == 2048
     assert state["lease_remaining_seconds"] is None
     assert state["history"][-1] == [3, 5030.25]
-    assert not engine.wrapped
+    assert not engine.wrapped()
 
 
 def test_a_lease_goes_back_to_the_values_it_names() -> None:
@@ -134,15 +133,15 @@ def test_the_same_values_without_a_lease_stay_for_good() -> None:
 def test_the_scheduler_is_wrapped_only_while_there_is_work_each_step() -> None:
     engine = Engine()
     engine.state()
-    assert not engine.wrapped
+    assert not engine.wrapped()
     engine.set(1, batch_max_tokens=256)
-    assert not engine.wrapped
+    assert not engine.wrapped()
     engine.set(2, lease=30, batch_max_tokens=512)
-    assert engine.wrapped
+    assert engine.wrapped()
     engine.set(3, max_prefill_tokens=128, batch_max_tokens=2048)
-    assert engine.wrapped
+    assert engine.wrapped()
     engine.set(4, max_prefill_tokens=0)
-    assert not engine.wrapped
+    assert not engine.wrapped()
     assert engine.scheduler.max_num_scheduled_tokens == 2048
 
 
@@ -193,7 +192,7 @@ def test_a_fault_in_a_step_puts_the_launch_values_back_and_the_engine_goes_on(
     engine.set(1, max_num_seqs=2, max_prefill_tokens=64)
     monkeypatch.setattr(SchedulerKnobs, "before_step", broken)
     engine.scheduler.schedule(False)
-    assert not engine.wrapped
+    assert not engine.wrapped()
     assert engine.scheduler.max_num_running_reqs == 64
     assert engine.scheduler.max_num_scheduled_tokens == 2048
     state = engine.state()
@@ -219,4 +218,4 @@ def test_a_reset_goes_to_launch_values_under_the_epoch_given() -> None:
     state = engine.controller.call({"op": "reset", "epoch": 9})
     assert (state["epoch"], state["values"]["max_prefill_tokens"]) == (9, 0)
     assert state["lease_remaining_seconds"] is None
-    assert not engine.wrapped
+    assert not engine.wrapped()

@@ -1,0 +1,409 @@
+"""The HTTP contract under `/trimtab/v1`, read by the daemon's own client, and what it does with hostile requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from trimtab_plugin.control import Controller
+
+from change.engine import EngineError, EngineUnreachable, PluginAbsent, StaleEpoch
+from daemon.engine.hot import HotEngine
+from tests.engine_plugin.fake_engine import FakeClient, FakeScheduler, Server, knobs
+from tests.engine_plugin.test_ring import finished, output
+
+TOKEN = "a-secret"
+HEADERS = {"X-Trimtab-Token": TOKEN}
+GOOD = {"values": {"batch_max_tokens": 256}, "if_epoch": 1, "lease_seconds": None}
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> str:
+    path = tmp_path / "token"
+    path.write_text(TOKEN + "\n")
+    return str(path)
+
+
+class Engine:
+    """A server in front of one fake engine process."""
+
+    def __init__(self, token_file: str | None, *, host: str | None = "127.0.0.1", **client: Any) -> None:
+        self.scheduler = FakeScheduler()
+        self.controller = Controller(self.scheduler, name="x.Scheduler@0")
+        self.client = FakeClient(self.controller, **client)
+        self.server = Server(self.client, token_file, host=host)
+
+    def hot(self, token: str | None = TOKEN) -> HotEngine:
+        transport = httpx2.ASGITransport(app=self.server.app)
+        return HotEngine("http://engine:8000", token=token, transport=transport)
+
+    def ask(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, **more: Any
+    ) -> httpx2.Response:
+        async def go() -> httpx2.Response:
+            async with self.server.client(HEADERS if headers is None else headers) as client:
+                return await client.request(method, path, **more)
+
+        return asyncio.run(go())
+
+    @property
+    def untouched(self) -> bool:
+        return (
+            self.controller.call({"op": "state"})["epoch"] == 1
+            and self.scheduler.max_num_scheduled_tokens == 2048
+        )
+
+
+def with_client(engine: Engine, talk: Callable[[HotEngine], Coroutine[Any, Any, Any]]) -> Any:
+    async def go() -> Any:
+        async with engine.hot() as hot:
+            return await talk(hot)
+
+    return asyncio.run(go())
+
+
+def test_the_daemons_client_reads_changes_and_reads_back(
+    token_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trimtab_plugin.http.engine_version", lambda: "0.32.0")
+
+    async def talk(hot: HotEngine) -> None:
+        state = await hot.state()
+        assert (state.engine, state.engine_version, state.epoch, state.gate) == ("vllm", "0.32.0", 1, "open")
+        assert (state.dp_ranks, state.api_servers, state.scheduler_known) == (1, 1, True)
+        answer = await hot.set_knobs({"batch_max_tokens": 256}, if_epoch=1, lease_seconds=30)
+        assert (answer.epoch, answer.status, answer.reason) == (2, "applied", None)
+        assert answer.requested == answer.effective == {"batch_max_tokens": 256}
+        with pytest.raises(StaleEpoch) as stale:
+            await hot.set_knobs({"batch_max_tokens": 512}, if_epoch=1, lease_seconds=30)
+        assert stale.value.epoch == 2
+        state = await hot.state()
+        assert state.values["batch_max_tokens"] == 256
+        assert state.lease_remaining_seconds is not None
+        assert 29 < state.lease_remaining_seconds <= 30
+        with pytest.raises(EngineError, match="from 64 to 2048"):
+            await hot.set_knobs({"batch_max_tokens": 1}, if_epoch=2, lease_seconds=None)
+
+    with_client(Engine(token_file), talk)
+
+
+def test_the_daemons_client_reads_finished_requests(token_file: str) -> None:
+    engine = Engine(token_file)
+
+    async def talk(hot: HotEngine) -> None:
+        begin = (await hot.requests(0)).now
+        engine.server.ring.record(output(begin - 0.5, first=[0.25], gaps=[0.02]))
+        engine.server.ring.record(output(begin - 0.1, gaps=[0.02], done=[finished(0.65, 0.4)]))
+        page = await hot.requests(0)
+        [record] = page.records
+        assert (record.seq, record.first_token, page.next_since, page.lost) == (1, begin - 0.5, 1, 0)
+        assert page.gaps == {1: {108: 2}}
+        assert (await hot.requests(1)).records == ()
+
+    with_client(engine, talk)
+
+
+def test_a_lease_that_runs_out_in_an_idle_engine_is_seen_without_anybody_asking(token_file: str) -> None:
+    engine = Engine(token_file)
+
+    async def talk(hot: HotEngine) -> None:
+        await hot.set_knobs({"batch_max_tokens": 256}, if_epoch=1, lease_seconds=0.05)
+        for _ in range(1000):
+            if engine.scheduler.max_num_scheduled_tokens == 2048:
+                break
+            await asyncio.sleep(0.005)
+        assert engine.scheduler.max_num_scheduled_tokens == 2048
+        assert engine.server.ring.epochs.at(float("inf")) == 3
+
+    with_client(engine, talk)
+
+
+def test_a_closed_gate_turns_new_requests_away_and_only_those(token_file: str) -> None:
+    engine = Engine(token_file)
+
+    async def talk(hot: HotEngine) -> None:
+        await hot.gate("closed", lease_seconds=60, retry_after=7)
+        async with engine.server.client() as client:
+            for path in ("/v1/completions", "/v1/models", "/inference/v1/generate", "/pooling"):
+                refused = await client.post(path, json={})
+                assert (refused.status_code, refused.headers["retry-after"]) == (503, "7")
+                assert refused.json()["error"]["code"] == 503
+            for path in ("/health", "/metrics", "/version", "/v1x"):
+                assert (await client.get(path)).status_code == 200
+            wrong = await client.post("/v1/completions", json={}, headers={"X-Trimtab-Token": "no"})
+            assert wrong.status_code == 503
+            assert (await client.post("/v1/completions", json={}, headers=HEADERS)).status_code == 200
+        await hot.gate("open", lease_seconds=60, retry_after=7)
+        async with engine.server.client() as client:
+            assert (await client.post("/v1/completions", json={})).status_code == 200
+
+    with_client(engine, talk)
+
+
+def test_the_gate_reopens_by_itself(token_file: str) -> None:
+    engine = Engine(token_file)
+
+    async def talk(hot: HotEngine) -> None:
+        await hot.gate("closed", lease_seconds=0.05, retry_after=1)
+        async with engine.server.client() as client:
+            assert (await client.get("/v1/models")).status_code == 503
+            for _ in range(1000):
+                if (answer := await client.get("/v1/models")).status_code == 200:
+                    break
+                await asyncio.sleep(0.005)
+            assert answer.status_code == 200
+
+    with_client(engine, talk)
+
+
+def test_an_engine_can_start_with_its_gate_closed(token_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_GATE", "closed")
+    engine = Engine(token_file)
+    assert engine.ask("GET", "/v1/models", headers={}).status_code == 503
+    assert engine.ask("GET", "/v1/models").status_code == 200
+
+
+def test_a_websocket_is_turned_away_too(token_file: str) -> None:
+    engine = Engine(token_file)
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def talk(hot: HotEngine) -> None:
+        await hot.gate("closed", lease_seconds=60, retry_after=1)
+        await engine.server.app({"type": "websocket", "path": "/v1/realtime", "headers": []}, receive, send)
+
+    with_client(engine, talk)
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+HOSTILE: dict[str, tuple[int, dict[str, Any]]] = {
+    "wrong token": (401, {"headers": {"X-Trimtab-Token": "guess"}, "json": GOOD}),
+    "no token": (401, {"headers": {}, "json": GOOD}),
+    "wrong bearer": (401, {"headers": {"Authorization": "Bearer guess"}, "json": GOOD}),
+    "unknown knob": (422, {"json": {**GOOD, "values": {"nonsense": 1}}}),
+    "too high": (422, {"json": {**GOOD, "values": {"batch_max_tokens": 4096}}}),
+    "too low": (422, {"json": {**GOOD, "values": {"batch_max_tokens": 1}}}),
+    "not whole": (422, {"json": {**GOOD, "values": {"batch_max_tokens": 256.5}}}),
+    "text": (422, {"json": {**GOOD, "values": {"batch_max_tokens": "256"}}}),
+    "huge": (422, {"content": b'{"values":{"batch_max_tokens":1e308},"if_epoch":1}'}),
+    "bool": (422, {"json": {**GOOD, "values": {"max_num_seqs": True}}}),
+    "nothing": (400, {"json": {**GOOD, "values": {}}}),
+    "list": (400, {"json": {**GOOD, "values": []}}),
+    "unknown key": (400, {"json": {**GOOD, "forse": True}}),
+    "no epoch": (400, {"json": {"values": {"batch_max_tokens": 256}}}),
+    "epoch as text": (400, {"json": {**GOOD, "if_epoch": "1"}}),
+    "stale epoch": (409, {"json": {**GOOD, "if_epoch": 7}}),
+    "lease of nothing": (400, {"json": {**GOOD, "lease_seconds": 0}}),
+    "endless lease": (400, {"json": {**GOOD, "lease_seconds": 1e9}}),
+    "bad way back": (422, {"json": {**GOOD, "lease_seconds": 5, "revert_to": {"max_num_seqs": 0}}}),
+    "not JSON": (400, {"content": b"{values: 1}"}),
+    "NaN": (400, {"content": b'{"values":{"batch_max_tokens":NaN},"if_epoch":1}'}),
+    "not UTF-8": (400, {"content": b"\xff\xfe{}"}),
+    "empty": (400, {"content": b""}),
+    "an array": (400, {"content": b"[]"}),
+    "deep": (400, {"content": b"[" * 60_000}),
+    "endless number": (
+        400,
+        {"content": b'{"values":{"batch_max_tokens":' + b"9" * 5000 + b'},"if_epoch":1}'},
+    ),
+    "too long": (413, {"content": b" " * 10_000_000}),
+    "length is no number": (413, {"content": b"{}", "headers": {**HEADERS, "Content-Length": "-5"}}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_change_gets_a_clear_answer_and_the_engine_stays_as_it_was(
+    name: str, token_file: str
+) -> None:
+    status, request = HOSTILE[name]
+    engine = Engine(token_file)
+    response = engine.ask("POST", "/trimtab/v1/knobs", **request)
+    assert response.status_code == status, response.text
+    assert len(response.json()["error"]) > 10
+    assert TOKEN not in response.text
+    assert response.json().get("epoch") == (1 if status == 409 else response.json().get("epoch"))
+    assert engine.untouched
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/trimtab/v1/knobs", 405),
+        ("DELETE", "/trimtab/v1/knobs", 405),
+        ("POST", "/trimtab/v1/state", 405),
+        ("GET", "/trimtab/v1/nothing", 404),
+        ("GET", "/trimtab", 404),
+        ("GET", "/trimtab/v1/requests?since=-1", 400),
+        ("GET", "/trimtab/v1/requests?since=all", 400),
+        ("GET", "/trimtab/v1/requests?since=" + "9" * 40, 400),
+    ],
+)
+def test_a_wrong_path_method_or_query_is_refused(
+    method: str, path: str, status: int, token_file: str
+) -> None:
+    engine = Engine(token_file)
+    response = engine.ask(method, path)
+    assert response.status_code == status
+    assert response.json()["error"]
+    assert engine.server.served == []
+    if status == 405:
+        assert response.headers["allow"] in ("GET", "POST")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"state": "ajar", "lease_seconds": 5},
+        {"state": "closed"},
+        {"state": "closed", "lease_seconds": 121},
+        {"state": "closed", "lease_seconds": True},
+        {"state": "closed", "lease_seconds": 5, "retry_after": -1},
+        {"state": "closed", "lease_seconds": 5, "why": "because"},
+    ],
+)
+def test_a_bad_gate_request_leaves_the_gate_open(body: dict[str, Any], token_file: str) -> None:
+    engine = Engine(token_file)
+    assert engine.ask("POST", "/trimtab/v1/gate", json=body).status_code == 400
+    assert engine.ask("POST", "/v1/completions", json={}, headers={}).status_code == 200
+
+
+def test_an_endless_body_is_cut_off_before_it_is_read(token_file: str) -> None:
+    engine = Engine(token_file)
+    sent = 0
+
+    async def endless() -> Any:
+        nonlocal sent
+        for _ in range(2000):
+            sent += 8192
+            yield b" " * 8192
+
+    async def talk(hot: HotEngine) -> httpx2.Response:
+        async with engine.server.client(HEADERS) as client:
+            return await client.post("/trimtab/v1/knobs", content=endless())
+
+    assert with_client(engine, talk).status_code == 413
+    assert sent < 200_000
+
+
+def test_the_bearer_form_of_the_token_is_taken(token_file: str) -> None:
+    response = Engine(token_file).ask(
+        "POST", "/trimtab/v1/knobs", headers={"Authorization": f"Bearer {TOKEN}"}, json=GOOD
+    )
+    assert response.json()["status"] == "applied"
+
+
+@pytest.mark.parametrize(
+    ("host", "open_to_read"),
+    [
+        ("127.0.0.1", True),
+        ("localhost", True),
+        ("::1", True),
+        ("0.0.0.0", False),
+        (None, False),
+        ("node-7", False),
+    ],
+)
+def test_reads_need_the_token_unless_only_loopback_is_served(
+    host: str | None, open_to_read: bool, token_file: str
+) -> None:
+    engine = Engine(token_file, host=host)
+    for headers, status in (({}, 200 if open_to_read else 401), (HEADERS, 200)):
+        assert engine.ask("GET", "/trimtab/v1/requests", headers=headers).status_code == status
+
+
+def test_without_a_token_file_changes_are_refused_with_the_mend() -> None:
+    engine = Engine(None)
+    response = engine.ask("POST", "/trimtab/v1/knobs", json=GOOD)
+    assert response.status_code == 403
+    assert "TRIMTAB_TOKEN_FILE" in response.json()["error"]
+    assert engine.ask("GET", "/trimtab/v1/requests").status_code == 200
+    assert engine.untouched
+    with pytest.raises(PluginAbsent):
+        with_client(
+            engine, lambda hot: hot.set_knobs({"batch_max_tokens": 256}, if_epoch=1, lease_seconds=None)
+        )
+
+
+def test_several_api_servers_mean_no_hot_lane_and_it_is_said(token_file: str) -> None:
+    engine = Engine(token_file, api_servers=4)
+    answer = engine.ask("POST", "/trimtab/v1/knobs", json=GOOD).json()
+    assert (answer["status"], answer["epoch"]) == ("refused", 1)
+    assert answer["effective"] == {"batch_max_tokens": 2048}
+    assert "--api-server-count 1" in answer["reason"]
+    closed = engine.ask("POST", "/trimtab/v1/gate", json={"state": "closed", "lease_seconds": 5})
+    assert closed.status_code == 503
+    assert engine.ask("GET", "/trimtab/v1/requests").status_code == 503
+    assert engine.untouched
+
+
+def test_ranks_that_come_apart_during_a_change_go_back_and_the_change_is_refused(token_file: str) -> None:
+    first, second = Controller(FakeScheduler()), Controller(FakeScheduler())
+    client = FakeClient(first, second)
+
+    def interfere(engine: int, message: dict[str, Any]) -> None:
+        if engine == 1 and message["op"] == "knobs":
+            second.call(knobs({"batch_max_tokens": 512}, 1))
+
+    client.before = interfere
+    engine = Engine(token_file)
+    engine.server = Server(client, token_file)
+    answer = engine.ask("POST", "/trimtab/v1/knobs", json=GOOD).json()
+    assert (answer["status"], answer["epoch"], answer["effective"]) == (
+        "refused",
+        3,
+        {"batch_max_tokens": 2048},
+    )
+    states = [rank.call({"op": "state"}) for rank in (first, second)]
+    assert [(state["epoch"], state["values"]["batch_max_tokens"]) for state in states] == [(3, 2048)] * 2
+
+
+def test_a_dead_engine_is_unreachable_and_says_why(token_file: str) -> None:
+    engine = Engine(token_file)
+    engine.client.fault = RuntimeError("EngineCore encountered an issue")
+    with pytest.raises(EngineUnreachable, match="EngineCore encountered an issue"):
+        with_client(engine, lambda hot: hot.state())
+
+
+def test_without_statistics_there_are_no_timings_and_it_is_said(token_file: str) -> None:
+    engine = Engine(token_file)
+    engine.server.ring.attached = False
+    assert "--disable-log-stats" in engine.ask("GET", "/trimtab/v1/requests").json()["error"]
+    engine.server.ring.attached, engine.server.ring.problem = True, "not understood"
+    assert engine.ask("GET", "/trimtab/v1/requests").json() == {"error": "not understood"}
+
+
+def test_switched_off_the_server_is_as_without_the_plugin(
+    token_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_DISABLE", "1")
+    monkeypatch.setenv("TRIMTAB_GATE", "closed")
+    engine = Engine(token_file)
+    assert engine.ask("GET", "/v1/models", headers={}).text == "served"
+    assert engine.ask("GET", "/trimtab/v1/state").text == "served"
+
+
+def test_a_root_path_is_honoured(token_file: str) -> None:
+    engine = Engine(token_file)
+
+    async def go() -> httpx2.Response:
+        async with engine.server.client(HEADERS, root_path="/llm") as client:
+            return await client.get("/llm/trimtab/v1/requests")
+
+    assert asyncio.run(go()).status_code == 200
+
+
+def test_every_answer_is_json_that_nobody_stores(token_file: str) -> None:
+    response = Engine(token_file).ask("GET", "/trimtab/v1/requests")
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["cache-control"] == "no-store"
+    assert set(json.loads(response.content)) == {"now", "next_since", "lost", "records", "gaps"}
