@@ -156,7 +156,7 @@ styles = st.builds(
 )
 tables = st.tuples(
     st.sampled_from(["A", "B"]),
-    st.lists(st.integers(0, 3000), min_size=1, max_size=5, unique=True).flatmap(
+    st.lists(st.integers(0, 3000), min_size=1, max_size=3, unique=True).flatmap(
         lambda npus: st.tuples(*(shown(npu) for npu in npus))
     ),
     styles,
@@ -182,7 +182,7 @@ def expected(layout: str, chip: Shown) -> Chip:
 
 
 @given(tables)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_width_and_blanks_read_the_same(table: tuple[str, tuple[Shown, ...], Style]) -> None:
     layout, chips, style = table
     found = parse_table(print_table(layout, list(chips), style))
@@ -201,7 +201,7 @@ def no_number_is_made_up(layout: str, chips: tuple[Shown, ...], found: Table) ->
 
 
 @given(tables, st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_cut_table_is_told(table: tuple[str, tuple[Shown, ...], Style], data: st.DataObject) -> None:
     layout, chips, style = table
     text = print_table(layout, list(chips), style)
@@ -220,7 +220,7 @@ def test_a_cut_table_is_told(table: tuple[str, tuple[Shown, ...], Style], data: 
 
 
 @given(tables, st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_lost_line_loses_one_chip_and_is_told(
     table: tuple[str, tuple[Shown, ...], Style], data: st.DataObject
 ) -> None:
@@ -235,7 +235,7 @@ def test_a_lost_line_loses_one_chip_and_is_told(
 
 
 @given(tables, st.data(), st.sampled_from("xO|/-. \u00e9\ufffd\x00"))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_damaged_row_is_told_or_harmless(
     table: tuple[str, tuple[Shown, ...], Style], data: st.DataObject, damage: str
 ) -> None:
@@ -249,7 +249,7 @@ def test_a_damaged_row_is_told_or_harmless(
 
 
 @given(st.text(st.sampled_from("|+-= 0123456789/NAOK.:()%\nChipHealthBusId"), max_size=400))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_garbage_raises_nothing_but_the_declared_error(text: str) -> None:
     head = print_table("B", [CHIP])
     for page in (text, head + text, head.replace("910B3", text)):

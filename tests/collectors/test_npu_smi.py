@@ -1,0 +1,171 @@
+"""npu-smi is run as a real program that works, fails, babbles, hangs or is not there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from collectors.npu_smi import MAX_BYTES, NpuSmiCollector, table_samples
+from collectors.npu_smi_table import parse_table
+from collectors.sample import CollectorError, Sample, labels
+
+FIXTURES = Path(__file__).parent / "fixtures" / "npu_smi"
+NOW = 1_700_000_000.0
+
+
+def program(folder: Path, body: str) -> str:
+    """An executable shell script, as `npu-smi` would stand in PATH."""
+    path = folder / "npu-smi"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def collect(collector: NpuSmiCollector) -> list[Sample]:
+    return asyncio.run(collector.collect(NOW))
+
+
+def refusal(command: str, **options: float) -> str:
+    with pytest.raises(CollectorError) as caught:
+        collect(NpuSmiCollector([command, "info"], **options))
+    return str(caught.value)
+
+
+def test_a_table_becomes_samples_of_each_chip() -> None:
+    samples = table_samples(parse_table((FIXTURES / "b_910b.txt").read_text()), NOW)
+    found = {(sample.name, sample.labels): sample.value for sample in samples}
+    first, second = labels(npu="0", chip="0", name="910B4-1"), labels(npu="5", chip="0", name="910ProB")
+    assert found["npu_aicore_usage_ratio", first] == 0.63
+    assert found["npu_sm_activity", first] == 63.0
+    assert found["npu_hbm_used_bytes", first] == 59910 * 1024**2
+    assert found["npu_health_ok", first] == 1.0
+    assert found["npu_health_ok", second] == 0.0
+    assert found["npu_health_state", labels(npu="5", chip="0", name="910ProB", state="Alarm")] == 1.0
+    assert ("npu_power_watts", second) not in found, "'-' is not a zero"
+    assert ("npu_memory_total_bytes", first) not in found, "0 / 0 is no memory"
+    process = labels(npu="0", chip="0", name="910B4-1", pid="40211", process="VLLM::EngineCor")
+    assert found["npu_process_memory_bytes", process] == 55300 * 1024**2
+    assert found["npu_info", labels(npu="0", chip="0", name="910B4-1", bus_id="0000:C1:00.0")] == 1.0
+
+
+def test_runs_the_program_in_the_plain_locale(tmp_path: Path) -> None:
+    command = program(tmp_path, f'[ "$1 $LC_ALL $LANG" = "info C C" ] && cat {FIXTURES}/a_310p.txt')
+    collector = NpuSmiCollector([command, "info"])
+    assert {dict(sample.labels)["npu"] for sample in collect(collector)} == {"3", "2144"}
+    assert collector.notes == ()
+
+
+def test_what_could_not_be_read_is_in_the_notes(tmp_path: Path) -> None:
+    collector = NpuSmiCollector([program(tmp_path, f"cat {FIXTURES}/damaged.txt; exit 3")])
+    assert {dict(sample.labels)["npu"] for sample in collect(collector)} == {"0", "1", "4", "6"}
+    assert len(collector.notes) > 10
+    assert collector.notes[-1] == "exit code 3"
+
+
+def test_messages_on_stderr_do_not_get_into_the_table(tmp_path: Path) -> None:
+    body = f"head -7 {FIXTURES}/a_310p.txt; echo 'a warning' >&2; tail -n +8 {FIXTURES}/a_310p.txt"
+    collector = NpuSmiCollector([program(tmp_path, body)])
+    collect(collector)
+    assert collector.notes == ()
+
+
+def test_a_missing_program(tmp_path: Path) -> None:
+    assert refusal(str(tmp_path / "npu-smi")).endswith("npu-smi: not found; is it in PATH?")
+
+
+def test_a_program_that_may_not_be_run(tmp_path: Path) -> None:
+    (tmp_path / "npu-smi").mkdir()
+    assert "cannot be run: Permission denied" in refusal(str(tmp_path / "npu-smi"))
+
+
+def test_the_drivers_error_is_named_with_the_exit_code(tmp_path: Path) -> None:
+    text = refusal(program(tmp_path, f"cat {FIXTURES}/error_8005.txt; exit 187"))
+    assert "-8005: inner error" in text
+    assert text.endswith("(exit code 187)")
+
+
+def test_an_error_on_stderr_alone_is_named(tmp_path: Path) -> None:
+    assert "libdrvdsmi_host.so: cannot open" in refusal(
+        program(tmp_path, "echo 'npu-smi: libdrvdsmi_host.so: cannot open shared object' >&2; exit 127")
+    )
+
+
+@pytest.mark.parametrize(
+    "body", ["head -c 3000 /dev/urandom", "printf '\\377\\376|\\200|\\n'", "printf '\\0\\0\\n'", ":"]
+)
+def test_garbage_is_an_error(tmp_path: Path, body: str) -> None:
+    assert "npu-smi printed" in refusal(program(tmp_path, body))
+
+
+def test_half_a_character_in_a_process_name_does_not_spoil_the_table(tmp_path: Path) -> None:
+    table = (FIXTURES / "b_910b.txt").read_bytes().replace(b"VLLM::EngineCor", b"VLLM::Engine\xe6\x8e ")
+    (tmp_path / "table").write_bytes(table)
+    collector = NpuSmiCollector([program(tmp_path, f"cat {tmp_path}/table")])
+    names = {dict(sample.labels).get("process") for sample in collect(collector)}
+    assert "VLLM::Engine\\xe6\\x8e" in names
+    assert collector.notes == ()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_program_that_hangs_is_killed_with_its_children_and_nothing_else(tmp_path: Path) -> None:
+    async def scenario() -> tuple[str, bool]:
+        bystander = await asyncio.create_subprocess_exec("sleep", "60")
+        command = program(tmp_path, f"sleep 60 & echo $! > {tmp_path}/child; echo half; wait")
+        try:
+            with pytest.raises(CollectorError) as caught:
+                await NpuSmiCollector([command], timeout_seconds=0.5).collect(NOW)
+            return str(caught.value), bystander.returncode is None and _alive(bystander.pid)
+        finally:
+            bystander.kill()
+            await bystander.wait()
+
+    began = time.monotonic()
+    text, bystander_alive = asyncio.run(scenario())
+    assert text.endswith("no answer within 0.5 s")
+    assert time.monotonic() - began < 10
+    assert bystander_alive
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not _alive(child))
+
+
+def test_a_reading_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:
+    command = program(tmp_path, f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; exec sleep 60")
+
+    async def scenario() -> None:
+        reading = asyncio.create_task(NpuSmiCollector([command]).collect(NOW))
+        await asyncio.to_thread(wait_until, lambda: (tmp_path / "pid").exists())
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    asyncio.run(scenario())
+    assert not _alive(int((tmp_path / "pid").read_text()))
+
+
+def test_endless_output_is_cut_short(tmp_path: Path) -> None:
+    assert refusal(program(tmp_path, "exec yes")).endswith(f"printed more than {MAX_BYTES} bytes")
+
+
+def test_an_empty_command_is_refused() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        NpuSmiCollector([])
+    assert os.environ.get("LC_ALL") != "C", "the daemon's own locale is untouched"

@@ -1,0 +1,137 @@
+"""Every vLLM version and spelling gives the same canonical samples."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bench.vllm_page import vllm_page
+from collectors.history import History
+from collectors.metrics import METRICS
+from collectors.prometheus_text import PageError
+from collectors.sample import CollectorError, Distribution, Sample, labels
+from collectors.vllm import FAMILIES, VllmCollector, parse_vllm
+from tests.collectors.page_server import PageServer, page_server
+
+FIXTURES = Path(__file__).parent / "fixtures" / "vllm"
+NOW = 1_700_000_000.0
+
+
+def read(name: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float | Distribution]:
+    samples = parse_vllm((FIXTURES / f"{name}.prom").read_text(), NOW)
+    assert {sample.time for sample in samples} == {NOW}
+    return {(sample.name, sample.labels): sample.value for sample in samples}
+
+
+def test_a_recent_page_has_every_canonical_name() -> None:
+    names = {name for name, _ in read("vllm_0.32")}
+    assert names >= {family.canonical for family in FAMILIES}
+    assert names >= {
+        "trimtab_engine_kv_cache_blocks",
+        "trimtab_engine_kv_cache_block_tokens",
+        "trimtab_engine_start_time_seconds",
+        "vllm_pending_queries",
+    }
+
+
+def test_labels_are_the_tables() -> None:
+    for name, pairs in read("vllm_0.32"):
+        assert {key for key, _ in pairs} <= set(METRICS[name].labels)
+
+
+def test_the_finish_reason_becomes_reason() -> None:
+    found = read("vllm_0.32")
+    own = labels(engine="0", model="sample-7b", reason="length")
+    assert isinstance(found["trimtab_engine_requests_finished_total", own], float)
+
+
+def test_the_oldest_names_mean_the_same() -> None:
+    found = read("vllm_0.8")
+    own = labels(engine="0", model="old-13b")
+    assert found["trimtab_engine_kv_cache_usage_ratio", own] == 0.61
+    assert found["trimtab_engine_prefix_cache_queries_total", own] == 4100.0
+    assert found["trimtab_engine_prefix_cache_hits_total", own] == 900.0
+    gaps = found["trimtab_engine_itl_seconds", own]
+    assert isinstance(gaps, Distribution) and gaps.count == 1010.0
+    queued = found["trimtab_engine_queue_seconds", own]
+    assert isinstance(queued, Distribution) and queued.sum == 6.5
+    assert found["trimtab_engine_kv_cache_block_tokens", labels(engine="0")] == 16.0
+
+
+def test_where_old_and_new_names_stand_together_the_new_one_counts() -> None:
+    found = read("vllm_0.11")
+    assert found["trimtab_engine_kv_cache_usage_ratio", labels(engine="1", model="mid-32b")] == 0.5
+    gaps = found["trimtab_engine_itl_seconds", labels(engine="0", model="mid-32b")]
+    assert isinstance(gaps, Distribution) and gaps.count == 720.0
+
+
+def test_each_engine_keeps_its_series_and_a_reader_gets_them_combined() -> None:
+    history = History()
+    history.add(parse_vllm((FIXTURES / "vllm_0.11.prom").read_text(), NOW))
+    running, usage = (
+        history.latest("trimtab_engine_requests_running"),
+        history.latest("trimtab_engine_kv_cache_usage_ratio"),
+    )
+    assert running is not None and running.value == 14.0
+    assert usage is not None and usage.value == 0.5, "the fullest rank"
+    second = history.latest("trimtab_engine_requests_running", labels(engine="1"))
+    assert second is not None and second.value == 6.0
+
+
+def test_the_underscore_spelling_gives_the_same_samples() -> None:
+    assert parse_vllm(vllm_page(prefix="vllm_"), NOW) == parse_vllm(vllm_page(prefix="vllm:"), NOW)
+
+
+def test_pending_queries_are_the_waiting_requests() -> None:
+    found = read("vllm_0.11")
+    own = labels(engine="1", model="mid-32b")
+    assert found["vllm_pending_queries", own] == found["trimtab_engine_requests_waiting", own] == 4.0
+
+
+def test_labels_that_are_not_ours_are_added_up() -> None:
+    page = 'vllm:prompt_tokens_total{engine="0",worker="a"} 3\nvllm:prompt_tokens_total{engine="0",worker="b"} 4\n'
+    assert parse_vllm(page, NOW) == [
+        Sample("trimtab_engine_prompt_tokens_total", 7.0, NOW, labels(engine="0"))
+    ]
+
+
+def test_a_value_that_is_not_a_number_is_absent() -> None:
+    page = 'vllm:kv_cache_usage_perc{engine="0"} NaN\nvllm:num_requests_running{engine="0"} 1\n'
+    assert [sample.name for sample in parse_vllm(page, NOW)] == ["trimtab_engine_requests_running"]
+
+
+@pytest.mark.parametrize(
+    "page", ["process_start_time_seconds 1\n", "<html>\n<body>Hello</body>\n</html>\n", "\n"]
+)
+def test_a_page_without_vllms_metrics_says_what_to_check(page: str) -> None:
+    with pytest.raises(PageError, match="--disable-log-stats"):
+        parse_vllm(page, NOW)
+
+
+def test_scrapes_a_server_behind_a_root_path_with_its_key() -> None:
+    with page_server(PageServer(vllm_page().encode())) as server:
+        collector = VllmCollector(server.url + "/", root_path="/models/a/", api_key="s3cret")
+        samples = asyncio.run(collector.collect(NOW))
+    path, headers = server.asked[0]
+    assert path == "/models/a/metrics"
+    assert headers["accept"] == "text/plain;version=0.0.4"
+    assert headers["authorization"] == "Bearer s3cret"
+    assert samples == parse_vllm(vllm_page(), NOW)
+
+
+def test_no_key_no_header() -> None:
+    with page_server(PageServer(vllm_page().encode())) as server:
+        asyncio.run(VllmCollector(server.url).collect(NOW))
+    assert server.asked[0][0] == "/metrics"
+    assert "authorization" not in server.asked[0][1]
+
+
+def test_a_page_cut_in_a_line_is_an_error_that_names_the_address() -> None:
+    with (
+        page_server(PageServer(vllm_page().encode()[:20_000])) as server,
+        pytest.raises(CollectorError) as caught,
+    ):
+        asyncio.run(VllmCollector(server.url).collect(NOW))
+    assert str(caught.value).startswith(f"{server.url}/metrics: the page is cut off")
