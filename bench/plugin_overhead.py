@@ -94,7 +94,7 @@ def step_cost(
     off = best(lambda: scheduler.schedule(False), calls, repeats)
     controller = Controller(scheduler)
     answer = controller.call(
-        {"op": "knobs", "values": values, "if_epoch": 1, "lease_seconds": 3600.0, "expires": float("inf")}
+        {"op": "knobs", "values": values, "if_epoch": 0, "lease_seconds": 3600.0, "expires": float("inf")}
     )
     if answer.get("status") not in ("applied", "draining"):
         raise RuntimeError(f"the wrapper is not on: {answer}")

@@ -57,8 +57,8 @@ class Controller:
         self._values: Values = dict(self._knobs.launch)
         self._revert_to: Values = dict(self._knobs.launch)
         self._deadline = float("inf")
-        self._epoch = 1
-        self._history: deque[tuple[int, float]] = deque([(1, wall())], maxlen=HISTORY_KEPT)
+        self._epoch = 0
+        self._history: deque[tuple[int, float]] = deque([(0, wall())], maxlen=HISTORY_KEPT)
         self._wrapped = False
 
     def call(self, request: Mapping[str, Any]) -> Answer:

@@ -19,7 +19,7 @@ from tests.engine_plugin.test_ring import finished, output
 
 TOKEN = "a-secret"
 HEADERS = {"X-Trimtab-Token": TOKEN}
-GOOD = {"values": {"batch_max_tokens": 256}, "if_epoch": 1, "lease_seconds": None}
+GOOD = {"values": {"batch_max_tokens": 256}, "if_epoch": 0, "lease_seconds": None}
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ class Engine:
     @property
     def untouched(self) -> bool:
         return (
-            self.controller.call({"op": "state"})["epoch"] == 1
+            self.controller.call({"op": "state"})["epoch"] == 0
             and self.scheduler.max_num_scheduled_tokens == 2048
         )
 
@@ -74,20 +74,20 @@ def test_the_daemons_client_reads_changes_and_reads_back(
 
     async def talk(hot: HotEngine) -> None:
         state = await hot.state()
-        assert (state.engine, state.engine_version, state.epoch, state.gate) == ("vllm", "0.32.0", 1, "open")
+        assert (state.engine, state.engine_version, state.epoch, state.gate) == ("vllm", "0.32.0", 0, "open")
         assert (state.dp_ranks, state.api_servers, state.scheduler_known) == (1, 1, True)
-        answer = await hot.set_knobs({"batch_max_tokens": 256}, if_epoch=1, lease_seconds=30)
-        assert (answer.epoch, answer.status, answer.reason) == (2, "applied", None)
+        answer = await hot.set_knobs({"batch_max_tokens": 256}, if_epoch=0, lease_seconds=30)
+        assert (answer.epoch, answer.status, answer.reason) == (1, "applied", None)
         assert answer.requested == answer.effective == {"batch_max_tokens": 256}
         with pytest.raises(StaleEpoch) as stale:
-            await hot.set_knobs({"batch_max_tokens": 512}, if_epoch=1, lease_seconds=30)
-        assert stale.value.epoch == 2
+            await hot.set_knobs({"batch_max_tokens": 512}, if_epoch=0, lease_seconds=30)
+        assert stale.value.epoch == 1
         state = await hot.state()
         assert state.values["batch_max_tokens"] == 256
         assert state.lease_remaining_seconds is not None
         assert 29 < state.lease_remaining_seconds <= 30
         with pytest.raises(EngineError, match="from 64 to 2048"):
-            await hot.set_knobs({"batch_max_tokens": 1}, if_epoch=2, lease_seconds=None)
+            await hot.set_knobs({"batch_max_tokens": 1}, if_epoch=1, lease_seconds=None)
 
     with_client(Engine(token_file), talk)
 
@@ -102,7 +102,7 @@ def test_the_daemons_client_reads_finished_requests(token_file: str) -> None:
         page = await hot.requests(0)
         [record] = page.records
         assert (record.seq, record.first_token, page.next_since, page.lost) == (1, begin - 0.5, 1, 0)
-        assert page.gaps == {1: {108: 2}}
+        assert page.gaps == {0: {108: 2}}
         assert (await hot.requests(1)).records == ()
 
     with_client(engine, talk)
@@ -112,13 +112,13 @@ def test_a_lease_that_runs_out_in_an_idle_engine_is_seen_without_anybody_asking(
     engine = Engine(token_file)
 
     async def talk(hot: HotEngine) -> None:
-        await hot.set_knobs({"batch_max_tokens": 256}, if_epoch=1, lease_seconds=0.05)
+        await hot.set_knobs({"batch_max_tokens": 256}, if_epoch=0, lease_seconds=0.05)
         for _ in range(1000):
             if engine.scheduler.max_num_scheduled_tokens == 2048:
                 break
             await asyncio.sleep(0.005)
         assert engine.scheduler.max_num_scheduled_tokens == 2048
-        assert engine.server.ring.epochs.at(float("inf")) == 3
+        assert engine.server.ring.epochs.at(float("inf")) == 2
 
     with_client(engine, talk)
 
@@ -195,26 +195,26 @@ HOSTILE: dict[str, tuple[int, dict[str, Any]]] = {
     "too low": (422, {"json": {**GOOD, "values": {"batch_max_tokens": 1}}}),
     "not whole": (422, {"json": {**GOOD, "values": {"batch_max_tokens": 256.5}}}),
     "text": (422, {"json": {**GOOD, "values": {"batch_max_tokens": "256"}}}),
-    "huge": (422, {"content": b'{"values":{"batch_max_tokens":1e308},"if_epoch":1}'}),
+    "huge": (422, {"content": b'{"values":{"batch_max_tokens":1e308},"if_epoch":0}'}),
     "bool": (422, {"json": {**GOOD, "values": {"max_num_seqs": True}}}),
     "nothing": (400, {"json": {**GOOD, "values": {}}}),
     "list": (400, {"json": {**GOOD, "values": []}}),
     "unknown key": (400, {"json": {**GOOD, "forse": True}}),
     "no epoch": (400, {"json": {"values": {"batch_max_tokens": 256}}}),
-    "epoch as text": (400, {"json": {**GOOD, "if_epoch": "1"}}),
+    "epoch as text": (400, {"json": {**GOOD, "if_epoch": "0"}}),
     "stale epoch": (409, {"json": {**GOOD, "if_epoch": 7}}),
     "lease of nothing": (400, {"json": {**GOOD, "lease_seconds": 0}}),
     "endless lease": (400, {"json": {**GOOD, "lease_seconds": 1e9}}),
     "bad way back": (422, {"json": {**GOOD, "lease_seconds": 5, "revert_to": {"max_num_seqs": 0}}}),
     "not JSON": (400, {"content": b"{values: 1}"}),
-    "NaN": (400, {"content": b'{"values":{"batch_max_tokens":NaN},"if_epoch":1}'}),
+    "NaN": (400, {"content": b'{"values":{"batch_max_tokens":NaN},"if_epoch":0}'}),
     "not UTF-8": (400, {"content": b"\xff\xfe{}"}),
     "empty": (400, {"content": b""}),
     "an array": (400, {"content": b"[]"}),
     "deep": (400, {"content": b"[" * 60_000}),
     "endless number": (
         400,
-        {"content": b'{"values":{"batch_max_tokens":' + b"9" * 5000 + b'},"if_epoch":1}'},
+        {"content": b'{"values":{"batch_max_tokens":' + b"9" * 5000 + b'},"if_epoch":0}'},
     ),
     "too long": (413, {"content": b" " * 10_000_000}),
     "length is no number": (413, {"content": b"{}", "headers": {**HEADERS, "Content-Length": "-5"}}),
@@ -231,7 +231,7 @@ def test_a_hostile_change_gets_a_clear_answer_and_the_engine_stays_as_it_was(
     assert response.status_code == status, response.text
     assert len(response.json()["error"]) > 10
     assert TOKEN not in response.text
-    assert response.json().get("epoch") == (1 if status == 409 else response.json().get("epoch"))
+    assert response.json().get("epoch") == (0 if status == 409 else response.json().get("epoch"))
     assert engine.untouched
 
 
@@ -330,14 +330,14 @@ def test_without_a_token_file_changes_are_refused_with_the_mend() -> None:
     assert engine.untouched
     with pytest.raises(PluginAbsent):
         with_client(
-            engine, lambda hot: hot.set_knobs({"batch_max_tokens": 256}, if_epoch=1, lease_seconds=None)
+            engine, lambda hot: hot.set_knobs({"batch_max_tokens": 256}, if_epoch=0, lease_seconds=None)
         )
 
 
 def test_several_api_servers_mean_no_hot_lane_and_it_is_said(token_file: str) -> None:
     engine = Engine(token_file, api_servers=4)
     answer = engine.ask("POST", "/trimtab/v1/knobs", json=GOOD).json()
-    assert (answer["status"], answer["epoch"]) == ("refused", 1)
+    assert (answer["status"], answer["epoch"]) == ("refused", 0)
     assert answer["effective"] == {"batch_max_tokens": 2048}
     assert "--api-server-count 1" in answer["reason"]
     closed = engine.ask("POST", "/trimtab/v1/gate", json={"state": "closed", "lease_seconds": 5})
@@ -352,7 +352,7 @@ def test_ranks_that_come_apart_during_a_change_go_back_and_the_change_is_refused
 
     def interfere(engine: int, message: dict[str, Any]) -> None:
         if engine == 1 and message["op"] == "knobs":
-            second.call(knobs({"batch_max_tokens": 512}, 1))
+            second.call(knobs({"batch_max_tokens": 512}, 0))
 
     client.before = interfere
     engine = Engine(token_file)
@@ -360,11 +360,11 @@ def test_ranks_that_come_apart_during_a_change_go_back_and_the_change_is_refused
     answer = engine.ask("POST", "/trimtab/v1/knobs", json=GOOD).json()
     assert (answer["status"], answer["epoch"], answer["effective"]) == (
         "refused",
-        3,
+        2,
         {"batch_max_tokens": 2048},
     )
     states = [rank.call({"op": "state"}) for rank in (first, second)]
-    assert [(state["epoch"], state["values"]["batch_max_tokens"]) for state in states] == [(3, 2048)] * 2
+    assert [(state["epoch"], state["values"]["batch_max_tokens"]) for state in states] == [(2, 2048)] * 2
 
 
 def test_a_dead_engine_is_unreachable_and_says_why(token_file: str) -> None:

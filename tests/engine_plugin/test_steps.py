@@ -69,7 +69,7 @@ def test_under_a_prefill_cap_no_step_prefills_more_and_no_decode_starves(
 ) -> None:
     scheduler = FakeScheduler(batch=256, seqs=16, spec=spec)
     controller = Controller(scheduler)
-    assert controller.call(knobs({"max_prefill_tokens": cap}, 1))["status"] == "applied"
+    assert controller.call(knobs({"max_prefill_tokens": cap}, 0))["status"] == "applied"
     scheduler.waiting = list(requests)
     for step in run_until_idle(scheduler):
         assert step["prefill"] <= cap
