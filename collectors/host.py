@@ -40,11 +40,11 @@ class HostCollector:
         self._engine_pid = engine_pid
         self._engine: psutil.Process | None = None
         self._cpu: tuple[float, float] | None = None
-        self._thread: threading.Thread | None = None
+        self._finished: threading.Event | None = None
 
     async def collect(self, now: float) -> list[Sample]:
         """Read once; raises CollectorError, also while an earlier reading still hangs."""
-        if self._thread is not None and self._thread.is_alive():
+        if self._finished is not None and not self._finished.is_set():
             raise CollectorError(
                 f"an earlier reading still hangs; is a file system of {self._watched()} dead?"
             )
@@ -59,6 +59,8 @@ class HostCollector:
             elif failure is not None:
                 answer.set_exception(failure)
 
+        finished = self._finished = threading.Event()
+
         def work() -> None:
             found: tuple[list[Sample], list[str]] | None = None
             failed: Exception | None = None
@@ -68,12 +70,12 @@ class HostCollector:
                 failed = CollectorError(f"the host's figures cannot be read: {failure}")
             except Exception as failure:  # a defect: the one who waits is to have it
                 failed = failure
+            finished.set()
             with contextlib.suppress(RuntimeError):  # the loop may be closed by then
                 loop.call_soon_threadsafe(give, found, failed)
 
         # A daemon thread: a dead mount blocks it for ever, and must hold up neither the loop nor the exit.
-        self._thread = threading.Thread(target=work, name="host-collector", daemon=True)
-        self._thread.start()
+        threading.Thread(target=work, name="host-collector", daemon=True).start()
         samples, notes = await answer
         self.notes = tuple(notes)
         return samples
