@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any, Literal
 
 from change.apply import ChangeRefused
 from change.journal import JournalUnwritable
-from change.knobs import catalogue
 from change.lock import LockError
 from collectors.history import History
 from collectors.runner import Runner
@@ -17,9 +15,11 @@ from daemon import live
 from daemon.campaigns import Campaigns
 from daemon.config import Config
 from daemon.engine_watch import EngineWatch
+from daemon.knob_rows import knob_rows
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.orders import Orders
+from store import StoreError
 from web.body import Refused
 
 
@@ -154,30 +154,9 @@ class DaemonBody:
         }
 
 
-def knob_rows(
-    engine: str,
-    version: str | None,
-    values: Mapping[str, float] | None,
-    floors: Mapping[str, float],
-    ceilings: Mapping[str, float],
-) -> list[dict[str, Any]]:
-    """The catalogue of an engine and version; with `values`, what is in force and the engine's own bounds.
-
-    Raises `ValueError` for an engine or version the catalogue does not know.
-    """
-    rows = [asdict(row) for row in catalogue(engine, version)]
-    for row in rows:
-        name = row["name"]
-        row["value"] = None if values is None else values.get(name)
-        if row["lane"] == "hot" and values is not None and name not in values and row["state"] == "hot":
-            row["state"] = "not offered by this engine"
-        row["floor"], row["ceiling"] = floors.get(name), ceilings.get(name)
-    return rows
-
-
 @contextmanager
 def _refusals() -> Iterator[None]:
     try:
         yield
-    except (ChangeRefused, LockError, JournalUnwritable) as error:
+    except (ChangeRefused, LockError, JournalUnwritable, StoreError) as error:
         raise Refused(str(error)) from error

@@ -51,13 +51,15 @@ def make_token_file(path: Path) -> Path:
 
     Raises `ConfigError` if it cannot be written.
     """
+    if path.is_file():
+        return path
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # O_EXCL: two starts at once must not write two tokens, and a link laid by another is not followed.
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path
     except OSError as error:
+        if path.is_file():
+            return path  # another start was quicker
         raise ConfigError(
             f"the token file {path} cannot be written: {error.strerror}; set engine.run_dir"
         ) from error

@@ -10,12 +10,12 @@ import typer
 
 from change.engine import EngineError, EngineState
 from daemon import assembly, credentials
-from daemon.body import knob_rows
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, print_table, remark
 from daemon.config import Config
 from daemon.engine_probe import EngineProbe
 from daemon.errors import USAGE, UserError
+from daemon.knob_rows import knob_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,13 @@ import logging
 from daemon import log
 from daemon.commands.options import ConfigOption, configured
 from daemon.commands.output import remark
-from daemon.loops import run_daemon
 
 
 def run(config: ConfigOption = None) -> None:
     """Run the daemon beside the configured engine, until it is stopped."""
+    # Here and not above: the tuner's libraries take a second to load, which other commands need not wait for.
+    from daemon.loops import run_daemon
+
     settings = configured(config)
     log.to_stderr(logging.INFO)
     asyncio.run(run_daemon(settings, remark))

@@ -23,7 +23,6 @@ from daemon.commands.output import print_json, print_table, remark, text
 from daemon.commands.results import print_report
 from daemon.config import Config
 from daemon.errors import BAD, USAGE, UserError
-from daemon.foreground import Display, alone, through_daemon
 from web.body import Refused
 
 ENDED_WELL = ("promoted", "kept", "inconclusive", "too_thin")
@@ -48,6 +47,9 @@ def tune(
     if dry_run:
         _dry_run(settings, minutes, as_json)
         return
+    # Here and not above: the tuner's libraries take a second to load, which other commands need not wait for.
+    from daemon.foreground import alone, through_daemon
+
     chosen = _mode(settings, mode)
     client = running(settings)
     with _display() as display:
@@ -135,7 +137,7 @@ def _range(one: SearchRange) -> dict[str, Any]:
 
 
 @contextmanager
-def _display() -> Iterator[Display]:
+def _display() -> Iterator[_Board | _Lines]:
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield _Lines()

@@ -1,0 +1,17 @@
+"""Nothing of the person who runs the tests is read or written: state, configuration and secrets are the test's own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state-home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config-home"))
+    for name in list(os.environ):
+        if name.startswith("TRIMTAB_") and name not in ("TRIMTAB_NO_SKIP", "TRIMTAB_CORPUS"):
+            monkeypatch.delenv(name)
