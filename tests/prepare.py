@@ -25,6 +25,7 @@ PROGRAMS = {
     "alertmanager": "prometheus-alertmanager",
     "amtool": "prometheus-alertmanager",
     "chromium": "chromium",
+    "openssl": "openssl",
 }
 """Program to the Debian package that brings it; Debian calls alertmanager prometheus-alertmanager."""
 
