@@ -101,9 +101,12 @@ _ROWS = (
     _engine("prompt_tokens_total", "Prompt tokens computed or found in the cache.", "tokens", "counter"),
     _engine("generation_tokens_total", "Tokens generated.", "tokens", "counter"),
     _engine(
-        "prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", "tokens", "counter"
+        "prefix_cache_queried_tokens_total",
+        "Prompt tokens looked up in the prefix cache.",
+        "tokens",
+        "counter",
     ),
-    _engine("prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", "tokens", "counter"),
+    _engine("prefix_cache_hit_tokens_total", "Prompt tokens found in the prefix cache.", "tokens", "counter"),
     _engine("requests_finished_total", "Requests that ended.", "requests", "counter", more=("reason",)),
     _engine("rejections_total", "Requests refused at admission.", "requests", "counter", more=("reason",)),
     _engine("ttft_seconds", "Time to first token.", "seconds", "histogram"),

@@ -32,11 +32,12 @@ FAMILIES = (
     Family("trimtab_engine_prompt_tokens_total", ("prompt_tokens_total",)),
     Family("trimtab_engine_generation_tokens_total", ("generation_tokens_total",)),
     Family(
-        "trimtab_engine_prefix_cache_queries_total",
+        "trimtab_engine_prefix_cache_queried_tokens_total",
         ("prefix_cache_queries_total", "gpu_prefix_cache_queries_total"),
     ),
     Family(
-        "trimtab_engine_prefix_cache_hits_total", ("prefix_cache_hits_total", "gpu_prefix_cache_hits_total")
+        "trimtab_engine_prefix_cache_hit_tokens_total",
+        ("prefix_cache_hits_total", "gpu_prefix_cache_hits_total"),
     ),
     Family("trimtab_engine_requests_finished_total", ("request_success_total",)),
     Family("trimtab_engine_rejections_total", ("admission_rejections_total",)),

@@ -51,8 +51,8 @@ def test_the_oldest_names_mean_the_same() -> None:
     found = read("vllm_0.8")
     own = labels(engine="0", model="old-13b")
     assert found["trimtab_engine_kv_cache_usage_ratio", own] == 0.61
-    assert found["trimtab_engine_prefix_cache_queries_total", own] == 4100.0
-    assert found["trimtab_engine_prefix_cache_hits_total", own] == 900.0
+    assert found["trimtab_engine_prefix_cache_queried_tokens_total", own] == 4100.0
+    assert found["trimtab_engine_prefix_cache_hit_tokens_total", own] == 900.0
     gaps = found["trimtab_engine_itl_seconds", own]
     assert isinstance(gaps, Distribution) and gaps.count == 1010.0
     queued = found["trimtab_engine_queue_seconds", own]
