@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from change.engine import RequestRecord
@@ -48,7 +48,7 @@ def few_text(requests: int, seconds: float) -> str:
     return f"{requests} requests finished in {seconds:.0f} s: at this rate a campaign needs about {needed:.0f} minutes"
 
 
-def first_look(records: Sequence[RequestRecord], seconds: float, waiting: Sequence[float]) -> FirstLook:
+def first_look(records: Sequence[RequestRecord], seconds: float, waiting: Collection[float]) -> FirstLook:
     """Summarise the look; `waiting` are the queue lengths seen."""
     spans = sorted(record.finish - record.arrival for record in records)
     standing = sum(value >= 1 for value in waiting) / len(waiting) if waiting else 0.0
@@ -95,7 +95,7 @@ def lengthened(timing: Timing, sd: float, margin: float, budget_seconds: float) 
     return Timing(timing.washout, window, timing.settle), sd * (timing.window / window) ** 0.5
 
 
-def queue_range(waiting: Sequence[float]) -> float:
+def queue_range(waiting: Collection[float]) -> float:
     """Upper end of the incumbent's queue: its 95th percentile; unknown is unlimited."""
     return quantile(sorted(waiting), 0.95) if waiting else float("inf")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -40,6 +41,8 @@ from tuner.workload import fingerprint
 MAX_CONFIRMED = 2
 PROBATION_WINDOWS = 4
 UNREACHABLE_SECONDS = 120.0
+INCUMBENT_LOOKS = 3600
+"""Looks at the incumbent's queue that its range comes from."""
 PROMISING_ERRORS = 1.3
 """A candidate is confirmed when its smoothed gain is this many standard deviations above zero."""
 
@@ -86,8 +89,9 @@ class Campaign:
         self._now = self._started = 0.0
         self._begun = False
         self._bench = Switchback(self._incumbent, slo, Timing(0, math.inf, 0), settings.lease_seconds, 1000.0)
-        self._waiting: list[float] = []
-        self._errors = 0.0
+        self._waiting: deque[float] = deque(maxlen=INCUMBENT_LOOKS)
+        self._baseline = guard.Baseline(slo)
+        self._watch: guard.Watch | None = None
         self._unknown = 0
         self._unreachable_since: float | None = None
         self._results: Results | None = None
@@ -121,7 +125,6 @@ class Campaign:
         """The engine applied the last switch or promotion; what it made of it may end the trial."""
         arm = self._bench.in_force
         self._bench.answered(now, answer)
-        self._errors = 0.0
         if arm.trial is None or self._results is None:
             return []
         candidate = self._results.candidate(arm.trial)
@@ -168,7 +171,7 @@ class Campaign:
         self.report.see(now, seen)
         if (trouble := self._trouble(now, seen)) is not None:
             return trouble
-        if seen.waiting is not None and self.phase in ("look", "calibrate"):
+        if seen.waiting is not None and self._bench.in_force.trial is None and self.phase != "probation":
             self._waiting.append(seen.waiting)
         commands = self._bench.step(now, seen)
         if (alarm := self._guarded(now, seen)) is not None:
@@ -367,22 +370,16 @@ class Campaign:
 
     def _guarded(self, now: float, seen: Observation) -> list[Command] | None:
         """Look at the candidate that serves: is it breaking something now?"""
-        self._errors += seen.errors
         trial = self._bench.in_force.trial
         if trial is None or self._results is None or self._bench.applied_at is None:
             return None
-        records, gaps = self._bench.serving_since_switch()
-        serving = guard.Serving(
-            records,
-            gaps,
-            seen.running,
-            seen.waiting,
-            seen.temperature,
-            self._errors,
-            self._unknown,
-            seen.alert,
-        )
-        reason = guard.verdict(serving, self.slo, self._ranges(), self.settings.max_temperature_celsius)
+        watch = self._watch
+        if watch is None or watch.epoch != self._bench.epoch:
+            watch = self._watch = guard.Watch(self.slo, self._bench.epoch)
+        watch.see(seen.page.records if seen.page else (), seen.errors)
+        serving = guard.Serving(seen.waiting, seen.temperature, self._unknown, seen.alert)
+        queue = max(self._waiting, default=0.0)
+        reason = watch.verdict(serving, self._baseline, queue, self.settings.max_temperature_celsius)
         if reason is None:
             return None
         candidate = self._results.candidate(trial)
@@ -394,14 +391,6 @@ class Campaign:
                 *self._finish(now, "aborted", f"returned in probation: {reason}"),
             ]
         return self._leave(now, candidate, "aborted", reason)
-
-    def _ranges(self) -> guard.Ranges:
-        recent = self._known.recent_incumbent()
-        shares = {
-            limit.key: max((guard.violating_share(limit, w.records, w.gaps) for w in recent), default=0.0)
-            for limit in self.slo.limits
-        }
-        return guard.Ranges(shares, self._bench.queue_range)
 
     def _trouble(self, now: float, seen: Observation) -> list[Command] | None:
         """The engine is gone, another one, or somebody else's."""
@@ -435,6 +424,8 @@ class Campaign:
     def _take(self, window: ScoredWindow) -> None:
         results = self._known
         results.close_window(window)
+        if window.valid and window.arm.trial is None:
+            self._baseline.add(window.records)
         if self.phase == "calibrate":
             self._calibration.append(window)
             return

@@ -9,7 +9,7 @@ from typing import Any
 from tuner.adjust import Adjustment, Contrast
 from tuner.messages import TrialChanged, TrialState
 from tuner.proposer import Proposal
-from tuner.window import Metrics
+from tuner.switchback import ScoredWindow
 
 ENDED: frozenset[TrialState] = frozenset({"promoted", "rejected", "inconclusive", "aborted", "invalid"})
 
@@ -19,8 +19,8 @@ class Series:
     """Pairs of one phase with the windows behind them, in the order they were scored."""
 
     contrasts: list[Contrast] = field(default_factory=list)
-    mine: list[Metrics] = field(default_factory=list)
-    incumbent: list[Metrics] = field(default_factory=list)
+    mine: list[ScoredWindow] = field(default_factory=list)
+    incumbent: list[ScoredWindow] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.contrasts)

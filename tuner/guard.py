@@ -1,16 +1,21 @@
-"""Guards: limits that end a trial at once, one-sided and immediate."""
+"""Guards: limits that end a trial at once, one-sided and immediate.
+
+Each request is held to the limits on its own: for `itl` by its mean token gap.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 from scipy.stats import binom
 
 from change.engine import RequestRecord
 from tuner.settings import Limit, Slo
-from tuner.window import GapCounts, failed, gap_share_above, request_latency
+from tuner.window import failed, request_latency
 
 TAIL = 0.001
 QUEUE_FACTOR = 3.0
@@ -18,6 +23,8 @@ QUEUE_FLOOR = 8.0
 """A queue shorter than this never trips the guard: three times nothing is nothing."""
 ERROR_STORM = 3
 """Failed requests or 5xx answers under one candidate that end its trial."""
+WINDOWS = 12
+"""Incumbent windows that its range comes from."""
 UNKNOWN_INTERVALS = 2
 """Observations in a row without request data after which a candidate is not left serving."""
 
@@ -25,6 +32,8 @@ UNKNOWN_INTERVALS = 2
 @lru_cache(maxsize=4096)
 def violations_needed(held: int, share: float) -> int:
     """Smallest count of violations among `held` whose binomial tail at `share` is under 0.001."""
+    if share >= 1.0:
+        return held + 1
     count = int(binom.isf(TAIL, held, share))
     while binom.sf(count - 1, held, share) >= TAIL:
         count += 1
@@ -33,72 +42,101 @@ def violations_needed(held: int, share: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What the candidate's time in force looked like so far."""
+    """What an observation says of the candidate that serves, None for unknown."""
 
-    records: tuple[RequestRecord, ...]
-    gaps: GapCounts
-    running: float | None
     waiting: float | None
     temperature: float | None
-    errors: float
     unknown_intervals: int
     alert: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Ranges:
-    """The incumbent's own range: what a candidate is compared with.
+class Baseline:
+    """The incumbent's own range over its recent windows: what a candidate is compared with."""
 
-    `shares` maps a limit's key to the largest violating share of its recent windows; `queue` is the upper end of its
-    waiting requests.
-    """
+    def __init__(self, slo: Slo) -> None:
+        self._slo = slo
+        self._flags: dict[str, deque[list[bool]]] = {limit.key: deque(maxlen=WINDOWS) for limit in slo.limits}
 
-    shares: Mapping[str, float]
-    queue: float
+    def add(self, records: Iterable[RequestRecord]) -> None:
+        """Take in the requests of one incumbent window, in order."""
+        kept = list(records)
+        for limit in self._slo.limits:
+            flags = [breaks(limit, record) for record in kept]
+            self._flags[limit.key].append([flag for flag in flags if flag is not None])
 
+    def usual(self, limit: Limit) -> float:
+        """Share of the incumbent's requests that broke a limit; 0 where nothing is known."""
+        windows = self._flags[limit.key]
+        held = sum(map(len, windows))
+        return sum(map(sum, windows)) / held if held else 0.0
 
-def _violations(limit: Limit, serving: Serving) -> tuple[int, int]:
-    """How many of how many broke a limit; token gaps of one step count once, since the batch shares the step."""
-    if limit.metric == "itl":
-        share, gaps = gap_share_above(serving.gaps, limit.seconds)
-        steps = int(gaps / max(1.0, serving.running or 1.0))
-        return round(share * steps), steps
-    taken = [request_latency(record, limit.metric) for record in serving.records]
-    known = [value for value in taken if value is not None]
-    return sum(value > limit.seconds for value in known), len(known)
+    def worst_run(self, limit: Limit, length: int) -> int:
+        """Most violations that the incumbent had among `length` requests in a row.
 
-
-def verdict(serving: Serving, slo: Slo, ranges: Ranges, max_temperature: float) -> str | None:
-    """Why the candidate must go at once, or None. Reasons carry the figures that broke the limit."""
-    if serving.unknown_intervals >= UNKNOWN_INTERVALS:
-        return f"request data unknown for {serving.unknown_intervals} intervals"
-    if serving.alert is not None:
-        return f"alert: {serving.alert}"
-    errors = serving.errors + _failed(serving.records)
-    if errors >= ERROR_STORM:
-        return f"{errors:.0f} requests failed"
-    if serving.temperature is not None and serving.temperature > max_temperature:
-        return f"temperature {serving.temperature:.0f} C above {max_temperature:.0f} C"
-    queue_limit = max(QUEUE_FLOOR, QUEUE_FACTOR * ranges.queue)
-    if serving.waiting is not None and serving.waiting > queue_limit:
-        return (
-            f"{serving.waiting:.0f} requests waiting, over {queue_limit:.0f} (3 times the incumbent's range)"
-        )
-    for limit in slo.limits:
-        broken, held = _violations(limit, serving)
-        allowed = max(limit.allowance, ranges.shares.get(limit.key, 0.0))
-        if broken > held * allowed and allowed < 1.0 and broken >= violations_needed(held, round(allowed, 3)):
-            return f"{limit.key}: {broken} of {held} over {limit.seconds:g} s, {allowed:.0%} allowed"
-    return None
+        Traffic comes in bursts, and a burst hurts whoever serves it: independent requests are too kind a model.
+        """
+        worst = 0
+        for flags in self._flags[limit.key]:
+            total = np.concatenate([[0], np.cumsum(flags)])
+            reach = min(length, len(flags))
+            worst = max(worst, int((total[reach:] - total[: len(total) - reach]).max()))
+        return worst
 
 
-def _failed(records: Iterable[RequestRecord]) -> int:
-    return sum(failed(record) for record in records)
+class Watch:
+    """Counts what the candidate's own requests broke since it was put in force."""
+
+    def __init__(self, slo: Slo, epoch: int) -> None:
+        self.epoch = epoch
+        self.failures = 0.0
+        self._limits = slo.limits
+        self._held = {limit.key: 0 for limit in slo.limits}
+        self._broken = {limit.key: 0 for limit in slo.limits}
+
+    def see(self, records: Iterable[RequestRecord], errors: float) -> None:
+        """Count finished requests whose first token came under the candidate, and 5xx answers."""
+        self.failures += errors
+        for record in records:
+            if record.epoch_first_token != self.epoch:
+                continue
+            self.failures += failed(record)
+            for limit in self._limits:
+                flag = breaks(limit, record)
+                if flag is not None:
+                    self._held[limit.key] += 1
+                    self._broken[limit.key] += flag
+
+    def verdict(
+        self, serving: Serving, baseline: Baseline, queue: float, max_temperature: float
+    ) -> str | None:
+        """Why the candidate must go at once, or None; `queue` is the longest that the incumbent had lately."""
+        if serving.unknown_intervals >= UNKNOWN_INTERVALS:
+            return f"request data unknown for {serving.unknown_intervals} intervals"
+        if serving.alert is not None:
+            return f"alert: {serving.alert}"
+        if self.failures >= ERROR_STORM:
+            return f"{self.failures:.0f} requests failed"
+        if serving.temperature is not None and serving.temperature > max_temperature:
+            return f"temperature {serving.temperature:.0f} C above {max_temperature:.0f} C"
+        most = max(QUEUE_FLOOR, QUEUE_FACTOR * queue)
+        if serving.waiting is not None and serving.waiting > most:
+            return f"{serving.waiting:.0f} requests waiting, over {most:.0f} (3 times the incumbent's range)"
+        for limit in self._limits:
+            if (reason := self._over(limit, baseline)) is not None:
+                return reason
+        return None
+
+    def _over(self, limit: Limit, baseline: Baseline) -> str | None:
+        count, held = self._broken[limit.key], self._held[limit.key]
+        if count <= held * limit.allowance:
+            return None
+        allowed = round(max(limit.allowance, baseline.usual(limit)), 3)
+        if count < violations_needed(held, allowed) or count <= baseline.worst_run(limit, held):
+            return None
+        return f"{limit.key}: {count} of {held} over {limit.seconds:g} s, {allowed:.0%} allowed"
 
 
-def violating_share(limit: Limit, records: Iterable[RequestRecord], gaps: GapCounts) -> float:
-    """Share of one window that broke a limit; 0 where nothing was held to it."""
-    if limit.metric == "itl":
-        return gap_share_above(gaps, limit.seconds)[0]
-    known = [value for record in records if (value := request_latency(record, limit.metric)) is not None]
-    return sum(value > limit.seconds for value in known) / len(known) if known else 0.0
+def breaks(limit: Limit, record: RequestRecord) -> bool | None:
+    """Whether one request broke a limit; None if it has no such latency."""
+    taken = request_latency(record, limit.metric)
+    return None if taken is None else taken > limit.seconds

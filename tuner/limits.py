@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -10,8 +11,9 @@ from statistics import median
 from tuner.adjust import Adjustment
 from tuner.candidate import Series
 from tuner.objective import OTHERS, Scale, log_gain
-from tuner.settings import Slo
-from tuner.window import Metrics
+from tuner.settings import Limit, Slo
+from tuner.switchback import ScoredWindow
+from tuner.window import Metrics, gap_quantile, quantile, request_latency
 
 
 def other_gains(candidate: Metrics, incumbent: Metrics) -> dict[str, float]:
@@ -74,7 +76,7 @@ class Limits:
 
     def worst(self, series: Series, adjustments: Mapping[str, Adjustment]) -> Excess:
         """The tightest of all limits over the pairs of one phase."""
-        found = [self._slo(series.mine, series.incumbent, adjustments), self._regression(series, adjustments)]
+        found = [self._slo(series, adjustments), self._regression(series, adjustments)]
         return max(found, key=lambda excess: excess.size)
 
     def _regression(self, series: Series, adjustments: Mapping[str, Adjustment]) -> Excess:
@@ -88,26 +90,29 @@ class Limits:
                     worst = Excess(size, f"{name} loses more than max_regression allows,", error)
         return worst
 
-    def _slo(
-        self, mine: Sequence[Metrics], incumbent: Sequence[Metrics], adjustments: Mapping[str, Adjustment]
-    ) -> Excess:
-        """Geometric means over windows; a limit that the incumbent breaks already may be broken no further than by
-        max_regression beyond the incumbent's own figure."""
+    def _slo(self, series: Series, adjustments: Mapping[str, Adjustment]) -> Excess:
+        """Quantiles over all windows of a side together. A limit that the incumbent breaks already may be broken no
+        further than by max_regression beyond the incumbent's own figure."""
         worst = NOTHING
         for limit in self.slo.limits:
-            figures = [m[limit.key] for m in mine if m.get(limit.key, 0.0) > 0]
-            theirs = [m[limit.key] for m in incumbent if m.get(limit.key, 0.0) > 0]
-            if figures and theirs:
-                own = sum(map(math.log, theirs)) / len(theirs)
-                bound = math.log(limit.seconds)
-                if own > bound:
-                    bound = own + math.log1p(self.max_regression)
-                size = sum(map(math.log, figures)) / len(figures) - bound
-                if size > worst.size:
-                    error = (
-                        adjustments[limit.key].sd / math.sqrt(len(figures))
-                        if limit.key in adjustments
-                        else 0.0
-                    )
-                    worst = Excess(size, f"{limit.key} is over the SLO", error)
+            figure, own = pooled(series.mine, limit), pooled(series.incumbent, limit)
+            if figure is None or own is None:
+                continue
+            bound = limit.seconds if own <= limit.seconds else own * (1 + self.max_regression)
+            size = math.log(figure / bound)
+            if size > worst.size:
+                error = adjustments[limit.key].sd / math.sqrt(len(series.mine))
+                worst = Excess(size, f"{limit.key} is over the SLO", error)
         return worst
+
+
+def pooled(windows: Sequence[ScoredWindow], limit: Limit) -> float | None:
+    """The limited quantile over all requests (all token gaps for `itl`) of several windows; None without any."""
+    if limit.metric == "itl":
+        gaps: Counter[int] = Counter()
+        for window in windows:
+            gaps.update(window.gaps)
+        return gap_quantile(gaps, limit.quantile)
+    taken = [request_latency(record, limit.metric) for window in windows for record in window.records]
+    known = sorted(value for value in taken if value is not None and value > 0)
+    return quantile(known, limit.quantile) if known else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.objective import Scale
 from tuner.settings import Slo, TuneSettings
-from tuner.window import failed, quantile, request_latency
+from tuner.window import failed, meets, quantile
 
 if TYPE_CHECKING:
     from tuner.candidate import Candidate
@@ -57,11 +57,8 @@ class Report:
             if record.arrival < self.started:
                 continue
             self._requests += 1
-            bad = failed(record)
-            self._failed += bad
-            for name, limit in limits.items():
-                taken = request_latency(record, name)
-                bad = bad or (taken is not None and taken > limit.seconds)
+            self._failed += failed(record)
+            bad = not meets(record, limits)
             second = self._seconds.setdefault(math.floor(record.arrival), [0, 0])
             second[0] += 1
             second[1] += bad

@@ -17,9 +17,6 @@ from tuner.objective import OBJECTIVE, OTHERS, Scale
 from tuner.proposer import Evidence
 from tuner.switchback import ScoredWindow
 
-RECENT = 12
-"""Incumbent windows that the guard's ranges come from."""
-
 
 class Results:
     """Windows, pairs and candidates of one campaign; `events` is where new rows go."""
@@ -38,7 +35,6 @@ class Results:
         self._events = events
         self._contrasts: list[Contrast] = []
         self._open: dict[int, list[ScoredWindow]] = {}
-        self._recent: list[ScoredWindow] = []
 
     @property
     def adjustment(self) -> Adjustment:
@@ -75,9 +71,7 @@ class Results:
         self._calibrated = len(self._contrasts)
 
     def close_window(self, window: ScoredWindow) -> None:
-        """Store a window; the incumbent's also feed the guard's ranges."""
-        if window.valid and window.arm.trial is None:
-            self._recent = [*self._recent, window][-RECENT:]
+        """Store a window."""
         interval = window.interval
         self._events.append(
             WindowClosed(
@@ -163,10 +157,6 @@ class Results:
                 found.append(Evidence(candidate.values, -4 * sd, sd**2, 0.5))
         return found
 
-    def recent_incumbent(self) -> list[ScoredWindow]:
-        """The newest valid incumbent windows."""
-        return self._recent
-
     def _pair(
         self, block: int, trial: int, phase: PairPhase, mine: ScoredWindow, theirs: ScoredWindow
     ) -> None:
@@ -184,7 +174,7 @@ class Results:
             candidate = self.candidate(trial)
             series = candidate.confirmation if phase == "confirm" else candidate.race
             series.contrasts.append(pair)
-            series.mine.append(mine.metrics)
-            series.incumbent.append(theirs.metrics)
+            series.mine.append(mine)
+            series.incumbent.append(theirs)
         adjusted = self.adjustment.gain(pair)
         self._events.append(PairScored(block, trial, phase, one - other, adjusted, others))

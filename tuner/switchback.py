@@ -107,7 +107,6 @@ class Switchback:
         self._start: float | None = None
         self._start_gaps: Mapping[int, int] = {}
         self._start_context: Metrics = {}
-        self._applied_gaps: Mapping[int, int] = {}
         self._spoiled: str | None = None
         self._renewed = 0.0
         self._leased = False
@@ -146,16 +145,14 @@ class Switchback:
         """Queue one block of windows in the given order."""
         self._plan.extend((block, position, arm) for position, arm in enumerate(arms))
 
-    def serving_since_switch(self) -> tuple[tuple[RequestRecord, ...], GapCounts]:
-        """Requests and token gaps of the current epoch since it began: what a guard looks at."""
-        records = tuple(record for record in self.book.records if record.epoch_first_token == self._epoch)
-        return records, gap_difference(self.book.gaps.get(self._epoch, {}), self._applied_gaps)
+    def serving_since_switch(self) -> tuple[RequestRecord, ...]:
+        """Finished requests that got their first token in the current epoch: what a guard looks at."""
+        return tuple(record for record in self.book.records if record.epoch_first_token == self._epoch)
 
     def begin(self, now: float, epoch: int) -> None:
         """What is in force serves since `now` for good, with no lease: at the start and after a promotion."""
         self._waiting_answer = self._leased = False
         self._epoch, self._applied = epoch, now
-        self._applied_gaps = dict(self.book.gaps.get(epoch, {}))
 
     def lease_ran_out(self, now: float, epoch: int) -> None:
         """The engine went back to the incumbent by itself: run the current window again from its switch."""
@@ -171,7 +168,6 @@ class Switchback:
         self._epoch = answer.epoch
         self._applied = now
         self._renewed = now
-        self._applied_gaps = dict(self.book.gaps.get(answer.epoch, {}))
 
     def spoil(self, reason: str) -> None:
         """The running window is not comparable any more."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from change.engine import GAP_BASE_SECONDS, GAP_BUCKETS, GAP_RATIO, RequestRecord
-from tuner.settings import QUANTILES, LatencyName, Slo
+from tuner.settings import QUANTILES, LatencyName, Limit, Slo
 
 GapCounts = Mapping[int, int]
 Metrics = dict[str, float]
@@ -106,11 +106,11 @@ def failed(record: RequestRecord) -> bool:
     return record.reason == "error"
 
 
-def meets(record: RequestRecord, slo: Slo) -> bool:
+def meets(record: RequestRecord, limits: Mapping[LatencyName, Limit]) -> bool:
     """Whether one request is within every limit it is held to; a latency it does not have breaks none."""
     if failed(record):
         return False
-    for name, limit in slo.request_limits().items():
+    for name, limit in limits.items():
         taken = request_latency(record, name)
         if taken is not None and taken > limit.seconds:
             return False
@@ -124,6 +124,7 @@ def measure(records: Iterable[RequestRecord], gaps: GapCounts, interval: Interva
     requests that the epoch holds whole. Seconds, tokens per second, shares 0 to 1.
     """
     metrics: Metrics = {}
+    limits = slo.request_limits()
     ttft: list[float] = []
     e2e: list[float] = []
     held = met = met_tokens = errors = first_tokens = 0
@@ -139,7 +140,7 @@ def measure(records: Iterable[RequestRecord], gaps: GapCounts, interval: Interva
             first_tokens += 1
             ttft.append(first - record.arrival)
             held += 1
-            if meets(record, slo):
+            if meets(record, limits):
                 met += 1
                 met_tokens += record.output_tokens
         if (
@@ -162,7 +163,7 @@ def measure(records: Iterable[RequestRecord], gaps: GapCounts, interval: Interva
     metrics["requests"] = held
     metrics["failed_requests"] = errors
     metrics["output_tokens_per_second"] = (sum(gaps.values()) + first_tokens) / interval.seconds
-    if held and slo.limits:
+    if held and limits:
         metrics["slo_met_requests"] = met
         metrics["slo_share"] = met / held
         metrics["good_tokens_per_second"] = met_tokens / interval.seconds

@@ -1,0 +1,79 @@
+"""A campaign on the simulated node in virtual time: the same mind, driver, store and journal as in the daemon."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from change.engine import Values
+from change.journal import Journal
+from daemon.tuning import Gauges, Tuning
+from sim.node import Node
+from sim.scenario import SCENARIOS, Scenario
+from store import Store, open_store
+from tuner.campaign import MakeProposer
+from tuner.proposer import Proposer
+from tuner.settings import Limit, Objective, Slo, TuneSettings
+
+START = 1_800_000_000.0
+"""Virtual time begins here, in Unix seconds."""
+
+
+def slo_of(limits: dict[str, float]) -> Slo:
+    """An SLO from its configuration keys, such as `ttft_p99_seconds`."""
+    found = []
+    for key, seconds in limits.items():
+        metric, quantile, _ = key.split("_")
+        found.append(Limit(metric, int(quantile[1:]) / 100, seconds))  # type: ignore[arg-type]
+    return Slo(tuple(found))
+
+
+def settings_of(scenario: Scenario, minutes: float | None) -> TuneSettings:
+    """A scenario's campaign, for at most `minutes` simulated minutes."""
+    return TuneSettings(
+        knobs=scenario.knobs,
+        objective=Objective(scenario.objective),  # type: ignore[arg-type]
+        minutes=scenario.minutes if minutes is None else min(minutes, scenario.minutes),
+    )
+
+
+def node_gauges(node: Node) -> Gauges:
+    """What a node's collectors would say now."""
+    return Gauges(float(node.running), float(node.waiting), node.temperature_celsius, None, len(node.cards))
+
+
+async def campaign(
+    scenario: Scenario,
+    seed: int,
+    minutes: float | None = None,
+    store: Store | None = None,
+    make_proposer: MakeProposer = Proposer,
+) -> tuple[dict[str, Any], Values, Tuning]:
+    """Run one whole campaign; returns its report, what the engine serves at the end, and the driver."""
+    node = Node(scenario, seed, START)
+    node.advance(START + 30.0)
+    memory = store or open_store("sqlite:///:memory:")
+    tuning = Tuning(
+        node.control,
+        memory,
+        Journal(memory, "simulated"),
+        lambda _: node_gauges(node),
+        settings_of(scenario, minutes),
+        slo_of(dict(scenario.slo)),
+        engine="simulated",
+        seed=seed,
+        timer=None,
+        make_proposer=make_proposer,
+    )
+    while not tuning.done:
+        node.advance(node.now + 1.0)
+        await tuning.tick(node.now)
+    assert tuning.report is not None
+    report = dict(tuning.report)
+    report["failed_requests"] = report.get("failed_requests", 0) + node.failed_requests
+    return report, (await node.control.state()).values, tuning
+
+
+def run(scenario: str, seed: int, minutes: float | None = None) -> tuple[dict[str, Any], Values, Tuning]:
+    """`campaign` for callers without a loop."""
+    return asyncio.run(campaign(SCENARIOS[scenario], seed, minutes))
