@@ -19,7 +19,7 @@ class PageSource:
     `headers` go with every request and never into an error's text. `ca_file` is a file of certificates
     to trust instead of the system's; `verify=False` trusts any. A page larger than `max_bytes` or slower than
     `timeout_seconds` in all is an error. Proxies named in the environment are not used, redirects not
-    followed.
+    followed. Raises ValueError for an address or certificates that cannot be used.
     """
 
     def __init__(
@@ -81,7 +81,10 @@ class PageSource:
 def _tls(secure: bool, verify: bool, ca_file: Path | None) -> ssl.SSLContext:
     """The context of every request, made once: loading the certificates costs more than a scrape."""
     if secure and verify:
-        return ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+        try:
+            return ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+        except OSError as failure:  # ssl.SSLError too: not there, or not certificates
+            raise ValueError(f"the certificates of {ca_file} cannot be used: {failure}") from failure
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

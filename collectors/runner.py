@@ -21,7 +21,7 @@ BACK_OFF_SECONDS = 60.0
 
 
 @runtime_checkable
-class Annotated(Protocol):
+class Noted(Protocol):
     """A collector that can say which parts of its last good reading it could not use."""
 
     @property
@@ -132,7 +132,7 @@ class Runner:
             if source.failures == 0:
                 _log.exception("collector defect", source=name)
         took = time.perf_counter() - began
-        notes = tuple(source.collector.notes) if isinstance(source.collector, Annotated) else ()
+        notes = tuple(source.collector.notes) if isinstance(source.collector, Noted) else ()
         if error is not None:
             samples, notes = [], ()
             self._history.end(name)

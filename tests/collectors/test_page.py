@@ -117,6 +117,13 @@ def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
         PageSource(url)
 
 
+def test_certificates_that_cannot_be_used_are_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "garbage.pem").write_text("no certificate\n")
+    for name in ("missing.pem", "garbage.pem"):
+        with pytest.raises(ValueError, match=name):
+            PageSource("https://127.0.0.1:1/metrics", ca_file=tmp_path / name)
+
+
 def test_tls_is_verified_against_the_given_certificates(tmp_path: Path) -> None:
     openssl = shutil.which("openssl")
     if openssl is None:
