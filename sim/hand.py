@@ -17,7 +17,7 @@ from change.engine import (
     Values,
 )
 from sim.engine import Engine
-from sim.scenario import HOT_KNOBS, Scenario
+from sim.scenario import HOT_KNOBS, Scenario, serve
 
 PLUGIN_VERSION = "0.1.0"
 ENGINE_VERSION = "0.32.0"
@@ -225,14 +225,7 @@ class SimulatedControl:
             self._engine.begin_epoch(self._engine.epoch + 1)
 
     def _serve(self) -> None:
-        served = self._scenario.served(self._values)
-        self._engine.serve(
-            batch_max_tokens=int(served["batch_max_tokens"]),
-            max_prefill_tokens=int(served["max_prefill_tokens"]),
-            long_prefill_tokens=int(served["long_prefill_tokens"]),
-            max_num_seqs=int(served["max_num_seqs"]),
-            watermark=float(served["watermark"]),
-        )
+        serve(self._engine, self._scenario.served(self._values))
 
     def _checked(self, values: Values) -> dict[str, float]:
         checked: dict[str, float] = {}

@@ -17,15 +17,15 @@ import numpy as np
 
 from change.engine import GAP_BASE_SECONDS, GAP_RATIO, RequestPage, Values
 from sim.node import Node
-from sim.scenario import SCENARIOS, Scenario, stream
+from sim.scenario import SCENARIOS, Scenario, capacity, stream
 from sim.truth import simulate
 
 GRID: Mapping[str, tuple[float, ...]] = {
-    "batch_max_tokens": (256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192),
-    "max_prefill_tokens": (0, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048),
-    "long_prefill_tokens": (0, 64, 96, 128, 192, 256, 384, 512, 1024),
-    "max_num_seqs": (16, 24, 32, 40, 48, 64, 96, 128, 256),
-    "watermark": (0.0, 0.01, 0.02, 0.04, 0.07, 0.1),
+    "batch_max_tokens": (256, 320, 384, 512, 1024, 2048, 8192),
+    "max_prefill_tokens": (0, 128, 160, 192, 224, 256, 288, 320, 352, 384, 448, 512, 768, 1024),
+    "long_prefill_tokens": (0, 64, 128, 192, 256, 384, 512),
+    "max_num_seqs": (24, 28, 32, 36, 40, 48, 64, 256),
+    "watermark": (0.0, 0.02, 0.05, 0.1),
 }
 PRIORS: tuple[Values, ...] = (
     {"max_prefill_tokens": 512, "batch_max_tokens": 8192},
@@ -176,19 +176,6 @@ def seeds_of(text: str) -> list[int]:
     return seeds
 
 
-def capacity(scenario: Scenario, seed: int) -> float:
-    """Requests per second the launch config can serve when a queue always stands."""
-    from dataclasses import replace
-
-    drawn = scenario.drawn(seed)
-    flooded = replace(drawn, arrivals=replace(drawn.arrivals, rate=40.0, amplitude=0.0, shift_seconds=None))
-    node = Node(replace(scenario, draw=lambda _: flooded), seed, 0.0, noise=False)
-    node.advance(60.0)
-    before = node.completed
-    node.advance(240.0)
-    return (node.completed - before) / 180.0
-
-
 def main(arguments: Iterable[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -211,7 +198,8 @@ def main(arguments: Iterable[str] | None = None) -> int:
         speed = 3660.0 / (time.process_time() - began)
         hit = float(np.mean([row.share(v) >= 0.85 for v in row.random])) if row.random else math.nan
         worse = float(np.mean([v > 1.5 * row.start for v in row.random])) if row.random else math.nan
-        used = scenario.drawn(seed).arrivals.rate / capacity(scenario, seed)
+        drawn = scenario.drawn(seed)
+        used = drawn.arrivals.rate / capacity(drawn.physics, drawn.arrivals.mix, scenario.launch)
         print(
             f"{seed:>5} {used:>5.2f} {row.start:>7.4f} {row.best:>7.4f} {row.gain:>6.1%} {hit:>6.1%} {worse:>6.1%} "
             f"{row.share(min(row.priors)):>6.2f} {sd:>6.3f} {speed:>7.0f} {row.cpu_seconds:>6.1f}  "

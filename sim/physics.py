@@ -37,9 +37,11 @@ class Physics:
     attention_seconds: float
     """Prefill attention per pair of a new token and a token before it."""
     thrash_knee_tokens: float
-    """Prefill tokens in one step above which the L2 cache thrashes."""
+    """Prefill tokens in one step around which the L2 cache begins to thrash."""
     thrash_seconds: float
-    """Penalty per prefill token beyond the knee."""
+    """What a step pays once it thrashes fully: weights and KV tiles that were pushed out are read again."""
+    thrash_sharpness: float
+    """How fast the penalty sets in around the knee: the exponent of a Hill curve."""
     sequence_seconds: float
     """Per-sequence cost within the batch knee."""
     batch_knee: float
@@ -51,7 +53,9 @@ class Physics:
     jitter: float
     """Standard deviation of the logarithm of a step's multiplicative noise."""
     drift: float
-    """Standard deviation of the logarithm of the part of the noise that neighbouring steps share."""
+    """The same for the part of the noise that neighbouring steps share (16 steps, below a second)."""
+    weather: float
+    """The same for the part that lasts (512 steps, tens of seconds): clocks, neighbours, the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +77,14 @@ def tables(physics: Physics) -> StepTables:
     p = physics.roofline_sharpness
     compute = tokens * physics.token_seconds
     roofline = (physics.weight_read_seconds**p + compute**p) ** (1.0 / p)
-    # The penalty sets in softly over a quarter of the knee: caches do not have corners.
-    width = physics.thrash_knee_tokens / 4
-    beyond = width * np.logaddexp(0.0, (tokens - physics.thrash_knee_tokens) / width)
-    beyond -= width * np.logaddexp(0.0, -physics.thrash_knee_tokens / width)
+    # No division by zero, no cliff: half the penalty at the knee, nothing without prefill.
+    hill = tokens**physics.thrash_sharpness
+    thrash = physics.thrash_seconds * hill / (hill + physics.thrash_knee_tokens**physics.thrash_sharpness)
     sequences = np.arange(MAX_SEQUENCES + 1, dtype=float)
     crowd = np.maximum(sequences - physics.batch_knee, 0.0)
     return StepTables(
         tokens=(physics.overhead_seconds + roofline).tolist(),
-        thrash=(physics.thrash_seconds * beyond).tolist(),
+        thrash=thrash.tolist(),
         sequences=(physics.sequence_seconds * sequences + physics.crowd_seconds * crowd).tolist(),
     )
 
@@ -90,7 +93,8 @@ class Jitter:
     """The stream of step-time factors: lognormal, a part of it shared by neighbouring steps; all ones if switched off."""
 
     CHUNK = 4096
-    _HELD = 16
+    _NEIGHBOURS = 16
+    _LASTING = 512
 
     def __init__(self, physics: Physics, rng: np.random.Generator | None) -> None:
         self._physics = physics
@@ -100,7 +104,9 @@ class Jitter:
         """The next `CHUNK` factors."""
         if self._rng is None:
             return [1.0] * self.CHUNK
-        own = self._rng.normal(0.0, self._physics.jitter, self.CHUNK)
-        shared = self._rng.normal(0.0, self._physics.drift, self.CHUNK // self._HELD)
-        factors: list[float] = np.exp(own + np.repeat(shared, self._HELD)).tolist()
+        p, rng = self._physics, self._rng
+        noise = rng.normal(0.0, p.jitter, self.CHUNK)
+        noise += np.repeat(rng.normal(0.0, p.drift, self.CHUNK // self._NEIGHBOURS), self._NEIGHBOURS)
+        noise += np.repeat(rng.normal(0.0, p.weather, self.CHUNK // self._LASTING), self._LASTING)
+        factors: list[float] = np.exp(noise).tolist()
         return factors

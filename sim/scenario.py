@@ -6,12 +6,14 @@ import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
 from change.engine import Values
-from sim.physics import MAX_SEQUENCES, MAX_STEP_TOKENS, Physics
-from sim.traffic import Arrivals, Mix
+from sim.engine import Engine
+from sim.physics import MAX_SEQUENCES, MAX_STEP_TOKENS, Jitter, Physics
+from sim.traffic import Arrivals, Mix, Traffic
 
 HOT_KNOBS = ("batch_max_tokens", "max_prefill_tokens", "long_prefill_tokens", "max_num_seqs", "watermark")
 
@@ -70,7 +72,7 @@ class Scenario:
 
     def drawn(self, seed: int) -> Draw:
         """The hidden parameters of one seed."""
-        return self.draw(stream(seed, "hidden"))
+        return _drawn(self.draw, seed)
 
     def effective(self, values: Values) -> Values:
         """What the engine says it serves when `values` are requested."""
@@ -81,9 +83,25 @@ class Scenario:
         return dict(self.launch) if self.inert else dict(effective)
 
 
+def serve(engine: Engine, served: Values) -> None:
+    """Set an engine's scheduler to these values."""
+    engine.serve(
+        batch_max_tokens=int(served["batch_max_tokens"]),
+        max_prefill_tokens=int(served["max_prefill_tokens"]),
+        long_prefill_tokens=int(served["long_prefill_tokens"]),
+        max_num_seqs=int(served["max_num_seqs"]),
+        watermark=float(served["watermark"]),
+    )
+
+
 def stream(seed: int, name: str) -> np.random.Generator:
     """A random stream of its own for each purpose, so that one never disturbs another."""
     return np.random.default_rng(np.random.SeedSequence([seed, zlib.crc32(name.encode())]))
+
+
+@lru_cache(maxsize=256)
+def _drawn(draw: Callable[[np.random.Generator], Draw], seed: int) -> Draw:
+    return draw(stream(seed, "hidden"))
 
 
 def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
@@ -91,27 +109,58 @@ def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
 
 
 def draw_physics(rng: np.random.Generator) -> Physics:
-    """The field's engine: weights fill the memory, a knee in prefill tokens, a knee in the batch."""
+    """The field's engine, before it is scaled to its load: weights fill the memory, prefill has a knee, so has the batch."""
     return Physics(
         overhead_seconds=rng.uniform(0.004, 0.007),
-        weight_read_seconds=rng.uniform(0.016, 0.024),
-        token_seconds=rng.uniform(140e-6, 180e-6),
+        weight_read_seconds=rng.uniform(0.034, 0.042),
+        token_seconds=rng.uniform(30e-6, 50e-6),
         roofline_sharpness=rng.uniform(2.5, 5.0),
         kv_read_seconds=rng.uniform(0.15e-6, 0.35e-6),
         attention_seconds=rng.uniform(4e-9, 8e-9),
-        thrash_knee_tokens=_log_uniform(rng, 200, 1600),
-        thrash_seconds=rng.uniform(60e-6, 140e-6),
-        sequence_seconds=rng.uniform(20e-6, 60e-6),
-        batch_knee=_log_uniform(rng, 24, 64),
-        crowd_seconds=_log_uniform(rng, 0.1e-3, 0.5e-3),
-        kv_blocks=int(_log_uniform(rng, 150, 320)),
+        thrash_knee_tokens=_log_uniform(rng, 280, 560),
+        thrash_seconds=rng.uniform(0.08, 0.12),
+        thrash_sharpness=rng.uniform(7.0, 12.0),
+        sequence_seconds=rng.uniform(10e-6, 40e-6),
+        batch_knee=_log_uniform(rng, 24, 56),
+        crowd_seconds=_log_uniform(rng, 0.15e-3, 0.6e-3),
+        kv_blocks=int(_log_uniform(rng, 220, 320)),
         jitter=0.04,
         drift=0.04,
+        weather=0.04,
+    )
+
+
+def capacity(physics: Physics, mix: Mix, launch: Values, seconds: float = 60.0) -> float:
+    """Requests per second that an engine finishes when a queue always stands, noise-free."""
+    flood = Traffic(Arrivals(rate=60.0, mix=mix), np.random.default_rng(0), 0.0)
+    engine = Engine(physics, flood, Jitter(physics, None), start=0.0, records=False)
+    serve(engine, launch)
+    engine.run(seconds / 2)
+    before = engine.completed
+    engine.run(1.5 * seconds)
+    return (engine.completed - before) / seconds
+
+
+def at_load(physics: Physics, arrivals: Arrivals, share: float) -> Physics:
+    """The same engine, slower or faster as a whole, so that `arrivals` use `share` of what it can do as launched."""
+    factor = capacity(physics, arrivals.mix, LAUNCH) * share / arrivals.rate
+    return replace(
+        physics,
+        overhead_seconds=physics.overhead_seconds * factor,
+        weight_read_seconds=physics.weight_read_seconds * factor,
+        token_seconds=physics.token_seconds * factor,
+        kv_read_seconds=physics.kv_read_seconds * factor,
+        attention_seconds=physics.attention_seconds * factor,
+        thrash_seconds=physics.thrash_seconds * factor,
+        sequence_seconds=physics.sequence_seconds * factor,
+        crowd_seconds=physics.crowd_seconds * factor,
     )
 
 
 def _default(rng: np.random.Generator) -> Draw:
-    return Draw(draw_physics(rng), Arrivals(rate=rng.uniform(5.5, 6.5)))
+    arrivals = Arrivals(rate=rng.uniform(5.7, 6.3))
+    share = rng.uniform(0.68, 0.76)
+    return Draw(at_load(draw_physics(rng), arrivals, share), arrivals)
 
 
 def _default_is_best(rng: np.random.Generator) -> Draw:
@@ -127,7 +176,7 @@ def _default_is_best(rng: np.random.Generator) -> Draw:
         crowd_seconds=0.0,
         kv_blocks=2048,
     )
-    return Draw(physics, Arrivals(rate=rng.uniform(5.5, 6.5)))
+    return Draw(physics, Arrivals(rate=rng.uniform(5.7, 6.3)))
 
 
 def _swinging(amplitude: float, period: float) -> Callable[[np.random.Generator], Draw]:
