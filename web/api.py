@@ -23,6 +23,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": shapes.Problem, "description": "The Host is not allowed, or the body is not JSON"},
     401: {"model": shapes.Problem, "description": "A token is configured and was not given"},
     403: {"model": shapes.Problem, "description": "The Origin is not allowed"},
+    422: {"model": shapes.Problem, "description": "The request makes no sense"},
 }
 REFUSALS: dict[int | str, dict[str, Any]] = {
     409: {
@@ -37,7 +38,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 ABSENT: dict[int | str, dict[str, Any]] = {
     404: {"model": shapes.Problem, "description": "There is no such thing"}
 }
-ENGINE_ERRORS = {status: REFUSALS[status] for status in (502, 503)}
+ENGINE_ERRORS: dict[int | str, dict[str, Any]] = {status: REFUSALS[status] for status in (502, 503)}
 DONE: dict[int | str, dict[str, Any]] = {200: {"description": "Done; what came of it"}}
 
 

@@ -9,15 +9,18 @@ from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exception_handlers import http_exception_handler
+from fastapi.exceptions import RequestValidationError
 from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
 
 from change.engine import EngineError, EngineUnreachable
 from store import Store, StoreError
 from web.api import reading_routes, writing_routes
 from web.body import Body, NotFound, Refused
 from web.feed import Feed
-from web.gatekeeper import Gatekeeper, problem
-from web.pages import HERE, login_routes, page_routes
+from web.gatekeeper import Gatekeeper, inner_path, problem
+from web.pages import HERE, login_routes, missing_page, page_routes
 from web.sessions import Sessions
 
 
@@ -54,7 +57,6 @@ def create_app(
         title="Trimtab",
         summary="What the daemon sees, tries, decides and changes",
         version=version("trimtab"),
-        root_path=root_path,
         openapi_url="/api/openapi.json",
         # Their pages load scripts from a CDN; data centres are offline.
         docs_url=None,
@@ -65,11 +67,11 @@ def create_app(
     app.state.feed = feed
     app.include_router(reading_routes(body, store, feed))
     app.include_router(writing_routes(body))
-    app.include_router(page_routes(body, store, feed, sessions))
+    app.include_router(page_routes(body, store, feed))
     if sessions is not None:
         app.include_router(login_routes(sessions, root_path))
     app.mount("/static", StaticFiles(directory=HERE / "static"))
-    app.add_middleware(Gatekeeper, sessions=sessions, allowed_hosts=allowed_hosts)
+    app.add_middleware(Gatekeeper, sessions=sessions, allowed_hosts=allowed_hosts, root_path=root_path)
     _explain_errors(app)
     return app
 
@@ -81,6 +83,18 @@ def end_streams(app: FastAPI) -> None:
 
 
 def _explain_errors(app: FastAPI) -> None:
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        path = inner_path(request.scope)
+        if path.startswith(("/api/", "/static/")) or "text/html" not in request.headers.get("accept", ""):
+            return await http_exception_handler(request, error)
+        return missing_page(request, str(error.detail), error.status_code)
+
+    @app.exception_handler(RequestValidationError)
+    async def senseless(_: Request, error: RequestValidationError) -> Response:
+        # In words, and without the input: that may hold a NaN, which is not JSON.
+        return problem(422, "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()))
+
     @app.exception_handler(Refused)
     async def refused(_: Request, error: Refused) -> Response:
         return problem(409, str(error))

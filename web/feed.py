@@ -26,7 +26,7 @@ class Feed:
 
     def __init__(self, body: Body, store: Store, clock: Callable[[], float]) -> None:
         self.trend = Trend()
-        self.closed = False
+        self._closed = False
         self._body = body
         self._store = store
         self._clock = clock
@@ -48,7 +48,7 @@ class Feed:
         """Beat until cancelled."""
         beats = 0
         while True:
-            self._live = self._look_or_say()
+            self._live = self.look_or_say()
             if beats % TREND_EVERY_BEATS == 0:
                 self.trend.add(self._live["now"], self._live)
             self._check_store()
@@ -58,23 +58,25 @@ class Feed:
 
     def close(self) -> None:
         """End every open stream, so that a server that waits for its connections can stop."""
-        self.closed = True
-        self._wake()
+        self._closed = True
+        self._beat.set()
 
     async def events(self) -> AsyncIterator[ServerSentEvent]:
         """Yield `live` each beat and `trials` when something new is stored, until closed."""
         seen = self._version
-        yield ServerSentEvent(event="live", data=self._look_or_say(), retry=2000)
-        while not self.closed:
-            await self._beat.wait()
-            if self.closed:
-                return
+        yield ServerSentEvent(event="live", data=self.look_or_say(), retry=2000)
+        while await self._next_beat():
             yield ServerSentEvent(event="live", data=self._live)
             if self._version != seen:
                 seen = self._version
                 yield ServerSentEvent(event="trials", data={"campaign": self._campaign, "revision": seen})
 
-    def _look_or_say(self) -> dict[str, Any]:
+    async def _next_beat(self) -> bool:
+        await self._beat.wait()
+        return not self._closed
+
+    def look_or_say(self) -> dict[str, Any]:
+        """Ask the daemon what is true now; if it fails, know nothing and log it once."""
         try:
             live = self.look()
         except Exception:
@@ -89,6 +91,8 @@ class Feed:
         return live
 
     def _wake(self) -> None:
+        if self._closed:
+            return
         self._beat.set()
         self._beat = asyncio.Event()
 

@@ -36,8 +36,11 @@ HEADERS = {
 class Gatekeeper:
     """Wrap an app: refuse strange hosts, foreign origins, writes that are not JSON, and the unknown."""
 
-    def __init__(self, app: ASGIApp, sessions: Sessions | None, allowed_hosts: Sequence[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, sessions: Sessions | None, allowed_hosts: Sequence[str], root_path: str
+    ) -> None:
         self.app = app
+        self.root_path = root_path
         self.sessions = sessions
         self.allowed = tuple(host.lower() for host in allowed_hosts) or LOOPBACK_HOSTS
 
@@ -46,6 +49,7 @@ class Gatekeeper:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        scope = self._placed(scope)
         path = inner_path(scope)
 
         async def send_guarded(message: Message) -> None:
@@ -60,6 +64,14 @@ class Gatekeeper:
             await refusal(scope, receive, send_guarded)
             return
         await self.app(scope, limited(receive), send_guarded)
+
+    def _placed(self, scope: Scope) -> Scope:
+        """Put the app under its sub-path, whether or not the proxy stripped it, in the form ASGI wants."""
+        root, path = self.root_path, str(scope["path"])
+        if not root:
+            return scope
+        inside = path == root or path.startswith(root + "/")
+        return dict(scope, root_path=root, path=path if inside else root + path)
 
     def _refusal(self, scope: Scope, path: str) -> Response | None:
         headers = Headers(scope=scope)
@@ -114,11 +126,8 @@ class Gatekeeper:
 
 
 def inner_path(scope: Scope) -> str:
-    """Return the path below `root_path`, whether or not the proxy stripped it; empty for the root itself."""
-    path, root = str(scope["path"]), str(scope.get("root_path", "")).rstrip("/")
-    if root and path == root:
-        return ""
-    return path.removeprefix(root) if root and path.startswith(root + "/") else path
+    """Return the path below `root_path`; empty for a sub-path without its last slash."""
+    return str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
 
 
 def without_port(host: str) -> str:

@@ -17,7 +17,7 @@ from web import reads
 from web.api import Id
 from web.body import Body
 from web.feed import Feed
-from web.gatekeeper import redirect
+from web.gatekeeper import inner_path, redirect
 from web.plain import plain
 from web.sessions import COOKIE, SESSION_SECONDS, Sessions
 from web.text import ENGLISH
@@ -29,7 +29,7 @@ NEXT_PAGE = re.compile(r"(|trials|trials/\d{1,19}|journal|knobs)")
 templates = Jinja2Templates(HERE / "templates")
 
 
-def page_routes(body: Body, store: Store, feed: Feed, sessions: Sessions | None) -> APIRouter:
+def page_routes(body: Body, store: Store, feed: Feed) -> APIRouter:
     """Build the pages' routes; they are left out of the OpenAPI document."""
     router = APIRouter(include_in_schema=False)
 
@@ -38,8 +38,7 @@ def page_routes(body: Body, store: Store, feed: Feed, sessions: Sessions | None)
             "page": page,
             "up": up,
             "text": ENGLISH,
-            "data": {"live": feed.look(), **data},
-            "signed_in": sessions is not None,
+            "data": {"live": feed.look_or_say(), **data},
         }
         return templates.TemplateResponse(request, f"{page}.html", context)
 
@@ -51,7 +50,7 @@ def page_routes(body: Body, store: Store, feed: Feed, sessions: Sessions | None)
     async def newest(request: Request) -> Response:
         return show(request, "trials", **_campaign_data(store, None))
 
-    @router.get("/trials/{id}")
+    @router.get("/trials/{id:int}")
     async def trials(request: Request, id: Id) -> Response:
         return show(request, "trials", up="../", **_campaign_data(store, id))
 
@@ -69,6 +68,13 @@ def page_routes(body: Body, store: Store, feed: Feed, sessions: Sessions | None)
             return show(request, "knobs", knobs=[], problem=str(error))
 
     return router
+
+
+def missing_page(request: Request, detail: str, status: int) -> Response:
+    """Say on a page of our own that there is nothing here."""
+    up = "../" * max(0, inner_path(request.scope).count("/") - 1) or "./"
+    context = {"page": "missing", "up": up, "text": ENGLISH, "detail": detail}
+    return templates.TemplateResponse(request, "missing.html", context, status_code=status)
 
 
 def login_routes(sessions: Sessions, root_path: str) -> APIRouter:

@@ -112,10 +112,16 @@ function changes(trial) {
   ));
 }
 
+function raceClaim(effect) {
+  if (effect.phase === "so_far") return t("effect.so_far");
+  if (!known(effect.low) || !known(effect.high)) return t("interval.unknown");
+  return t("effect.race", { error: percent((effect.high - effect.low) / 2, 1) });
+}
+
 function figures(trial, pairs) {
   const effect = trial.seen;
   if (!known(effect?.median)) return h("p", { class: "unknown" }, t("effect.none"));
-  const claim = effect.phase === "confirm" ? interval(effect) : t(effect.phase === "so_far" ? "effect.so_far" : "effect.race", { interval: interval(effect) });
+  const claim = effect.phase === "confirm" ? interval(effect) : raceClaim(effect);
   return [
     h("p", { class: "effect" }, change(effect.median)),
     h("p", { class: "between" }, claim),

@@ -1,0 +1,275 @@
+"""The pages in a real browser: drawn, in both themes, without an error, and kept up to date."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from store import Store
+from tests.prepare import find_program
+from tests.web.seeded import NOW, FakeBody, add_pair, fill
+from tests.web.serving import served
+from web.app import create_app
+
+pytestmark = pytest.mark.debian("chromium")
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SHOTS = os.environ.get("TRIMTAB_SCREENSHOTS")
+"""A folder to leave pictures of the pages in."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_program("chromium"), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def site(body: FakeBody, store: Store) -> Iterator[str]:
+    with served(create_app(body, store, None, clock=lambda: NOW)) as address:
+        yield address
+
+
+class Visit:
+    """One page and everything it complained about."""
+
+    def __init__(self, browser: Browser, width: int = 1440, scheme: Any = "light") -> None:
+        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page: Page = self.context.new_page()
+        self.page.set_default_timeout(10_000)
+        self.complaints: list[str] = []
+        self.page.on("console", lambda message: self._note(message.type, message.text))
+        self.page.on("pageerror", lambda error: self._note("error", str(error)))
+        self.page.on("requestfailed", lambda request: self._note("failed", request.url))
+
+    def _note(self, kind: str, text: str) -> None:
+        # A stream that is cut by leaving the page is no failure.
+        if kind in ("error", "warning") or (kind == "failed" and "/events" not in text):
+            self.complaints.append(f"{kind}: {text}")
+
+    def picture(self, name: str) -> None:
+        if SHOTS:
+            self.page.screenshot(path=Path(SHOTS) / f"{name}.png", full_page=True)
+
+    def close(self) -> None:
+        self.context.close()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Any]:
+    opened: list[Visit] = []
+
+    def open_page(**options: Any) -> Visit:
+        opened.append(Visit(browser, **options))
+        return opened[-1]
+
+    yield open_page
+    for one in opened:
+        one.close()
+        assert one.complaints == []
+
+
+def luminance(page: Page) -> float:
+    colour = page.evaluate("getComputedStyle(document.body.parentElement).backgroundColor")
+    red, green, blue = (int(part) for part in re.findall(r"\d+", colour)[:3])
+    return (red + green + blue) / 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 900, 390])
+def test_both_pages_are_drawn_and_fit(visit: Any, site: str, scheme: str, width: int) -> None:
+    one = visit(width=width, scheme=scheme)
+    for name, path, sign in (("live", "/", "#devices tbody tr"), ("trials", "/trials", "tbody.confirming")):
+        one.page.goto(site + path)
+        expect(one.page.locator(sign).first).to_be_visible()
+        expect(one.page.locator("#stream")).to_have_text("live")
+        assert one.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert (luminance(one.page) > 128) == (scheme == "light")
+        one.picture(f"{name}-{width}-{scheme}")
+
+
+def test_the_live_page_says_what_is_unknown_and_writes_units(visit: Any, site: str) -> None:
+    page = visit().page
+    page.goto(site)
+    expect(page.locator("h1")).to_have_text("Campaign 3: confirming")
+    dark = page.locator("#devices tr", has_text="NPU 3 · 1")
+    expect(dark.locator("td .unknown, td.unknown")).to_have_count(4)
+    expect(dark).not_to_contain_text("0 %")
+    expect(page.locator("#devices")).to_contain_text("24.1 / 32.0 GiB")
+    expect(page.locator("#tiles")).to_contain_text("tokens/s")
+    expect(page.locator("#config tr", has_text="batch_max_tokens")).to_contain_text("5632")
+
+
+def test_figures_move_without_a_reload(visit: Any, site: str, body: FakeBody) -> None:
+    page = visit().page
+    page.goto(site)
+    expect(page.locator("h1")).to_contain_text("Campaign 3")
+    body.changes = {
+        "campaign": None,
+        "paused": True,
+        "queue": {"running": 7, "waiting": None, "kv_usage": None},
+    }
+    expect(page.locator("h1")).to_have_text("Paused: nothing is tried")
+    expect(page.locator("[data-key=queue] .figure")).to_contain_text("7 running")
+    expect(page.locator("[data-key=kv] .figure")).to_have_text("unknown")
+
+
+def test_a_new_pair_appears_on_the_trials_page_without_a_reload(visit: Any, site: str, store: Store) -> None:
+    page = visit().page
+    page.goto(site + "/trials")
+    dots = page.locator("tbody[data-trial='4'] .effects .pair.confirm")
+    before = dots.count()
+    assert before > 0
+    page.evaluate("window.untouched = true")
+    block = add_pair(store)
+    expect(dots).to_have_count(before + 1)
+    expect(page.locator(f".strip [data-block='{block}']")).to_have_count(1)
+    assert page.evaluate("window.untouched") is True
+
+
+def test_trials_are_in_order_and_tell_only_what_differs(
+    visit: Any, browser: Browser, empty_store: Store
+) -> None:
+    fill(empty_store, running=False)
+    with served(create_app(FakeBody(), empty_store, None, clock=lambda: NOW)) as address:
+        one = visit()
+        page = one.page
+        page.goto(address + "/trials")
+        expect(page.locator("#sentence")).to_contain_text("Trial 4 proved better")
+        numbers = page.locator("#plot .unfold .n").all_inner_texts()
+        assert numbers == ["4", "5", "1", "2", "6", "7", "3", "8"]
+        changes = page.locator("tbody[data-trial='1'] .changes li").all_inner_texts()
+        assert changes == ["batch_max_tokens 2048 → 4096"]
+        row = page.locator("tbody[data-trial='4']")
+        assert row.locator(".effects .pair.confirm").count() == 18
+        assert row.locator(".effects .interval").count() == 1
+        row.locator("button.unfold").press("Enter")
+        expect(row.locator(".detail")).to_contain_text("ttft_p50_seconds")
+        expect(row.locator("button.unfold")).to_be_focused()
+        one.picture("trials-promoted")
+        page.goto(address + "/trials/2")
+        expect(page.locator("#sentence")).to_contain_text("The incumbent stays")
+
+
+def test_an_empty_store_explains_how_to_begin(visit: Any, empty_store: Store) -> None:
+    body = FakeBody(devices=[], campaign=None, pending=None, notices=[], mode="observe")
+    with served(create_app(body, empty_store, None, clock=lambda: NOW)) as address:
+        one = visit()
+        page = one.page
+        page.goto(address + "/trials")
+        expect(page.locator("#none")).to_contain_text("trimtab tune")
+        one.picture("trials-empty")
+        page.goto(address)
+        expect(page.locator("#campaign")).to_contain_text("No campaign is running")
+        expect(page.locator("#devices")).to_contain_text("missing, not zero")
+        one.picture("live-empty")
+
+
+def test_a_daemon_that_knows_nothing_is_shown_as_unknown(visit: Any, site: str, body: FakeBody) -> None:
+    page = visit().page
+    body.broken = RuntimeError("gone wrong")
+    page.goto(site)
+    expect(page.locator("h1")).to_have_text("The engine's state is unknown")
+    expect(page.locator("#tiles .figure.unknown")).to_have_count(6)
+
+
+def test_an_approval_is_answered_from_the_page(visit: Any, site: str, body: FakeBody) -> None:
+    page = visit().page
+    page.goto(site)
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator("#toast")).to_have_text("Approved.")
+    expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+    assert body.orders == [("approve", "promotion-3-4")]
+
+
+def test_a_dangerous_order_is_asked_twice_and_its_refusal_is_shown(visit: Any, site: str) -> None:
+    one = visit()
+    page = one.page
+    page.goto(site)
+    page.get_by_role("button", name="Detach").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("launch values")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(dialog).to_have_count(0)
+    page.get_by_role("button", name="Detach").click()
+    page.get_by_role("dialog").get_by_role("button", name="Detach").click()
+    expect(page.locator("#toast")).to_have_text("nobody answers at http://127.0.0.1:8000")
+    # The browser itself writes the 503 to its console.
+    assert one.complaints == [
+        "error: Failed to load resource: the server responded with a status of 503 (Service Unavailable)"
+    ]
+    one.complaints.clear()
+
+
+def test_a_campaign_is_started_from_the_page(visit: Any, body: FakeBody, store: Store) -> None:
+    body.changes = {"campaign": None}
+    with served(create_app(body, store, None, clock=lambda: NOW)) as address:
+        page = visit().page
+        page.goto(address)
+        page.get_by_role("button", name="Start a campaign").click()
+        page.get_by_role("dialog").get_by_label("At most, in minutes").fill("45")
+        page.get_by_role("dialog").get_by_role("button", name="Start").click()
+        expect(page.locator("#toast")).to_have_text("The campaign starts.")
+    assert body.orders == [("tune", "act", 45.0)]
+
+
+def test_the_theme_is_chosen_and_kept(visit: Any, site: str) -> None:
+    page = visit(scheme="light").page
+    page.goto(site)
+    switch = page.locator("#theme")
+    switch.click()
+    switch.click()
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    assert luminance(page) < 128
+    page.goto(site + "/knobs")
+    assert luminance(page) < 128
+
+
+def behind_a_proxy(app: FastAPI, prefix: str) -> Any:
+    """Strip the sub-path, as a reverse proxy does."""
+
+    async def proxy(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            assert scope["path"].startswith(prefix), scope["path"]
+            scope = dict(scope, path=scope["path"].removeprefix(prefix))
+        await app(scope, receive, send)
+
+    proxy.state = app.state  # type: ignore[attr-defined]
+    return proxy
+
+
+def test_behind_a_sub_path_with_a_token_everything_is_reached(
+    visit: Any, body: FakeBody, store: Store
+) -> None:
+    app = create_app(body, store, "secret", root_path="/npu/trimtab", clock=lambda: NOW)
+    with served(behind_a_proxy(app, "/npu/trimtab")) as address:
+        one = visit()
+        page = one.page
+        page.goto(address + "/npu/trimtab/trials/2")
+        page.get_by_label("Token").fill("secret")
+        one.picture("login")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page).to_have_url(address + "/npu/trimtab/trials/2")
+        expect(page.locator("#stream")).to_have_text("live")
+        for name in ("Knobs", "Journal", "Live"):
+            page.get_by_role("link", name=name, exact=True).click()
+            expect(page.locator("#stream")).to_have_text("live")
+        page.get_by_role("button", name="Pause").click()
+        expect(page.locator("#toast")).to_contain_text("Paused")
