@@ -19,14 +19,7 @@ class DaemonClient:
 
     def __init__(self, presence: Presence, token: str | None) -> None:
         self._presence = presence
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        # trust_env off: a proxy of the environment must not see the token or get between us and loopback.
-        self._http = httpx2.Client(
-            base_url=presence.url.rstrip("/") + "/api/v1/",
-            headers=headers,
-            timeout=TIMEOUT_SECONDS,
-            trust_env=False,
-        )
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     @property
     def pid(self) -> int:
@@ -43,7 +36,9 @@ class DaemonClient:
 
     def _ask(self, method: str, path: str, **options: Any) -> Any:
         try:
-            response = self._http.request(method, path, **options)
+            # trust_env off: a proxy of the environment must not see the token or get between us and loopback.
+            with httpx2.Client(headers=self._headers, timeout=TIMEOUT_SECONDS, trust_env=False) as http:
+                response = http.request(method, f"{self._presence.url.rstrip('/')}/api/v1/{path}", **options)
         except httpx2.TimeoutException as error:
             raise UserError(
                 f"the daemon (pid {self.pid}) did not answer within {TIMEOUT_SECONDS:g} s", UNREACHABLE
@@ -62,7 +57,7 @@ def running(config: Config) -> DaemonClient | None:
 
 
 def _reason(response: httpx2.Response) -> str:
-    if response.status_code == httpx2.codes.UNAUTHORIZED:
+    if response.status_code == 401:
         return "the daemon asks for its token: set web.token_file as the daemon has it"
     try:
         detail = response.json()["detail"]
@@ -72,8 +67,6 @@ def _reason(response: httpx2.Response) -> str:
 
 
 def _code(status: int) -> int:
-    if status in (httpx2.codes.BAD_GATEWAY, httpx2.codes.SERVICE_UNAVAILABLE, httpx2.codes.GATEWAY_TIMEOUT):
+    if status in (502, 503, 504):
         return UNREACHABLE
-    if status in (httpx2.codes.UNAUTHORIZED, httpx2.codes.UNPROCESSABLE_ENTITY, httpx2.codes.BAD_REQUEST):
-        return USAGE
-    return BAD
+    return USAGE if status in (400, 401, 403, 422) else BAD

@@ -42,12 +42,13 @@ def announced(run_dir: Path, engine_url: str, web_url: str) -> Iterator[None]:
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}; set engine.run_dir", USAGE) from error
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise UserError(
-                f"another daemon looks after {engine_url} already ({path}): stop it first", USAGE
-            ) from error
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise UserError(
+            f"another daemon looks after {engine_url} already ({path}): stop it first", USAGE
+        ) from error
+    try:
         # A full disk must not keep the daemon from watching; commands then act under the lock.
         with contextlib.suppress(OSError):
             os.ftruncate(handle, 0)

@@ -43,7 +43,7 @@ class EngineStand:
         self.has_plugin = True
         self.scheduler_known = True
         self.version = "0.1.0"
-        self.clamp: dict[str, float] = {}
+        self.clamp: dict[tuple[str, float], float] = {}
         self.changes: list[dict[str, Any]] = []
         self.boot()
         with socket.socket() as probe:
@@ -162,7 +162,7 @@ class EngineStand:
     def _change(self, body: dict[str, Any]) -> dict[str, Any]:
         self.changes.append(body)
         before = dict(self.values)
-        wanted = {name: min(value, self.clamp.get(name, value)) for name, value in body["values"].items()}
+        wanted = {name: self.clamp.get((name, value), value) for name, value in body["values"].items()}
         if any(self.values[name] != value for name, value in wanted.items()):
             self.values.update(wanted)
             self.epoch += 1

@@ -33,6 +33,7 @@ def test_two_daemons_beside_one_engine_are_refused(tmp_path: Path) -> None:
         ):
             pass
         assert failure.value.code == USAGE
+        assert find(tmp_path, ENGINE) == Presence(os.getpid(), "http://a")
         with announced(tmp_path, "http://127.0.0.1:8001", "http://c"):
             pass
 
