@@ -381,7 +381,9 @@ class Engine:
                             decoding += 1
                             context += request.done
                             finish_at.setdefault(last, []).append(request)
-                            request.block_step = due = step + request.blocks * KV_BLOCK_TOKENS - request.done + 1
+                            request.block_step = due = (
+                                step + request.blocks * KV_BLOCK_TOKENS - request.done + 1
+                            )
                             if due <= last:
                                 block_at.setdefault(due, []).append(request)
                     chunks = []
@@ -468,9 +470,7 @@ class Engine:
             if factor == n_factors:
                 factors = self._jitter.chunk()
                 factor = 0
-            duration = (
-                base + thrash_cost[prefilled] + kv_read * read + attention * pairs
-            ) * factors[factor]
+            duration = (base + thrash_cost[prefilled] + kv_read * read + attention * pairs) * factors[factor]
             factor += 1
             end = now + duration
             if chunks:

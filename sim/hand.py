@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import islice
 from typing import Literal
 
 from change.engine import (
@@ -22,11 +23,19 @@ from sim.scenario import HOT_KNOBS, Scenario, serve
 PLUGIN_VERSION = "0.1.0"
 ENGINE_VERSION = "0.32.0"
 MAX_GATE_LEASE_SECONDS = 120.0
+MAX_LEASE_SECONDS = 3600.0
+PAGE_RECORDS = 1000
+MIN_CHUNK_TOKENS = 16
+_OFF_AT_ZERO = frozenset({"max_prefill_tokens", "long_prefill_tokens"})
 _INTEGERS = frozenset(HOT_KNOBS) - {"watermark"}
 
 
 class ValueRefused(EngineError):
-    """An unknown knob, or a value out of bounds (HTTP 400)."""
+    """An unknown knob, or a value that cannot serve (HTTP 422)."""
+
+
+class CallRefused(EngineError):
+    """A call whose shape is wrong (HTTP 400)."""
 
 
 class SimulatedControl:
@@ -40,7 +49,7 @@ class SimulatedControl:
         self.down = False
         self._values: dict[str, float] = dict(scenario.effective(scenario.launch))
         self._requested: dict[str, float] = dict(scenario.launch)
-        self._revert: dict[str, float] | None = None
+        self._revert: dict[str, float] = dict(self._requested)
         self._old_gaps: dict[int, Mapping[int, int]] = {}
         self._ceilings: Values = scenario.ceilings
         self._seq_base = 0
@@ -54,7 +63,7 @@ class SimulatedControl:
         self._ceilings = dict(ceilings)
         self._values = dict(self._scenario.effective(launch))
         self._requested = dict(launch)
-        self._revert = None
+        self._revert = dict(launch)
         self._old_gaps.clear()
         engine.deadline = math.inf
         engine.gate_reopens = -math.inf
@@ -106,7 +115,7 @@ class SimulatedControl:
             epoch=engine.epoch,
             values=dict(self._values),
             ceilings=dict(self._ceilings),
-            floors=dict(self._scenario.floors),
+            floors=self._floors(self._values),
             lease_remaining_seconds=None if math.isinf(lease) else max(0.0, lease),
             gate=self.gate_state,
             dp_ranks=1,
@@ -126,33 +135,34 @@ class SimulatedControl:
         """See `set_knobs`."""
         engine = self._reachable()
         self._due()
+        if lease_seconds is not None and not 0 < lease_seconds <= MAX_LEASE_SECONDS:
+            raise CallRefused(f"lease_seconds must be above 0 and at most 3600 seconds, not {lease_seconds}")
+        asked = self._parsed(values, "")
+        back = self._parsed(revert_to or {}, "revert_to: ")
         if if_epoch != engine.epoch:
-            raise StaleEpoch(f"if_epoch is {if_epoch}, the engine is at epoch {engine.epoch}", engine.epoch)
-        if lease_seconds is not None and not 0 < lease_seconds < math.inf:
-            raise ValueRefused(f"lease_seconds is {lease_seconds}; give a positive number of seconds or null")
-        asked = self._checked(values)
-        back = self._checked(revert_to or {})
+            raise StaleEpoch(
+                f"epoch {if_epoch} is stale: the engine is at {engine.epoch}; read the state again",
+                engine.epoch,
+            )
         requested = {**self._requested, **asked}
-        effective = dict(self._scenario.effective(requested))
-        if effective != self._values or requested != self._requested:
-            # Under a lease the way back stays the one it began with.
-            before = dict(self._requested) if self._revert is None else self._revert
-            self._requested, self._values = requested, effective
-            self._serve()
-            engine.begin_epoch(engine.epoch + 1)
-            self._revert = {**before, **back}
-        elif self._revert is None or back:
-            self._revert = {**self._requested, **back}
+        leased = not math.isinf(engine.deadline)
+        back = {**(self._revert if leased else self._requested), **back}
+        problems = self._problems(requested) + [f"revert_to: {text}" for text in self._problems(back)]
+        if problems:
+            raise ValueRefused("; ".join(problems))
         if lease_seconds is None:
             engine.deadline = math.inf
-            self._revert = None
+            self._revert = dict(requested)
         else:
             engine.deadline = engine.clock + lease_seconds
+            self._revert = back
+        if requested != self._requested:
+            self._begin(requested)
         draining = len(engine.running) > self._values["max_num_seqs"]
         return KnobAnswer(
             epoch=engine.epoch,
             requested=dict(asked),
-            effective={name: self._values[name] for name in (asked or self._values)},
+            effective={name: self._values[name] for name in asked},
             status="draining" if draining else "applied",
             reason=(
                 f"{len(engine.running)} requests run; they finish before max_num_seqs "
@@ -169,14 +179,15 @@ class SimulatedControl:
         latest = engine.completed - base
         ring = engine.ring
         first = latest - len(ring)  # the ring holds first + 1 .. latest
-        wanted = max(0, latest - max(since, first))
-        rows = [ring[i] for i in range(len(ring) - wanted, len(ring))] if wanted else []
+        since = min(since, latest)
+        start = max(0, since - first)
+        rows = list(islice(ring, start, start + PAGE_RECORDS))
         if base:
             rows = [(row[0] - base, *row[1:]) for row in rows]
         return RequestPage(
             now=engine.clock,
-            next_since=latest,
-            lost=max(0, first - max(since, 0)),
+            next_since=rows[-1][0] if rows else latest,
+            lost=max(0, first - since),
             records=tuple(RequestRecord(*row) for row in rows),
             gaps=self._gap_pages(),
         )
@@ -184,17 +195,15 @@ class SimulatedControl:
     def set_gate(self, state: Literal["open", "closed"], *, lease_seconds: float, retry_after: float) -> None:
         """See `gate`."""
         engine = self._reachable()
-        if state not in ("open", "closed"):
-            raise ValueRefused(f"state is {state!r}; give 'open' or 'closed'")
-        if not 0 < lease_seconds <= MAX_GATE_LEASE_SECONDS:
-            raise ValueRefused(f"lease_seconds is {lease_seconds}; give more than 0 and at most 120")
-        if not 0 <= retry_after <= 3600:
-            raise ValueRefused(f"retry_after is {retry_after}; give 0 to 3600 seconds")
         if state == "open":
             engine.gate_reopens = -math.inf
-        else:
-            engine.gate_reopens = engine.clock + lease_seconds
-            engine.gate_retry_after = retry_after
+            return
+        if not 0 < lease_seconds <= MAX_GATE_LEASE_SECONDS:
+            raise CallRefused(f"lease_seconds must be above 0 and at most 120 seconds, not {lease_seconds}")
+        if not 0 < retry_after <= MAX_LEASE_SECONDS:
+            raise CallRefused(f"retry_after must be above 0 and at most 3600 seconds, not {retry_after}")
+        engine.gate_reopens = engine.clock + lease_seconds
+        engine.gate_retry_after = retry_after
 
     @property
     def gate_state(self) -> Literal["open", "closed"]:
@@ -215,32 +224,48 @@ class SimulatedControl:
             self._lease_ran_out(engine.clock)
 
     def _lease_ran_out(self, now: float) -> None:
-        if self._revert is None:
-            return
-        back, self._revert = self._revert, None
-        if back != self._requested:
-            self._requested = back
-            self._values = dict(self._scenario.effective(back))
-            self._serve()
-            self._engine.begin_epoch(self._engine.epoch + 1)
+        # Unlike a call, an expiry is a new epoch even where nothing changes, as in the plugin.
+        self._begin(self._revert)
+
+    def _begin(self, requested: dict[str, float]) -> None:
+        self._requested = dict(requested)
+        self._values = dict(self._scenario.effective(requested))
+        self._serve()
+        self._engine.begin_epoch(self._engine.epoch + 1)
 
     def _serve(self) -> None:
         serve(self._engine, self._scenario.served(self._values))
 
-    def _checked(self, values: Values) -> dict[str, float]:
-        checked: dict[str, float] = {}
+    def _parsed(self, values: Values, where: str) -> dict[str, float]:
+        parsed: dict[str, float] = {}
         for name, value in values.items():
             if name not in self._values:
-                raise ValueRefused(f"unknown knob {name!r}; this engine has {', '.join(self._values)}")
-            low, high = self._scenario.floors[name], self._ceilings[name]
+                raise ValueRefused(f"{where}unknown knob {name!r}: this engine has {', '.join(self._values)}")
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise ValueRefused(f"{name} is {value!r}; give a number from {low} to {high}")
+                raise ValueRefused(f"{where}{name} must be a number, not {value!r}")
             if name in _INTEGERS and value != int(value):
-                raise ValueRefused(f"{name} is {value}; give a whole number")
-            if not low <= value <= high:
-                raise ValueRefused(f"{name} is {value}; the engine allows {low} to {high}")
-            checked[name] = int(value) if name in _INTEGERS else float(value)
-        return checked
+                raise ValueRefused(f"{where}{name} must be a whole number, not {value}")
+            parsed[name] = int(value) if name in _INTEGERS else float(value)
+        return parsed
+
+    def _problems(self, values: Values) -> list[str]:
+        floors = self._floors(values)
+        found = []
+        for name, value in values.items():
+            low, high = floors[name], self._ceilings[name]
+            off = name in _OFF_AT_ZERO
+            if not (low <= value <= high or (off and value == 0)):
+                found.append(
+                    f"{name} must be from {low:g} to {high:g}{', or 0 for off' * off}, not {value:g}"
+                )
+        return found
+
+    def _floors(self, values: Values) -> dict[str, float]:
+        # The tail decodes of a full batch must fit into one step.
+        return {
+            **self._scenario.floors,
+            "batch_max_tokens": max(MIN_CHUNK_TOKENS, int(values["max_num_seqs"])),
+        }
 
     def _gap_pages(self) -> dict[int, Mapping[int, int]]:
         gaps = self._engine.gaps

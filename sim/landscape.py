@@ -113,7 +113,8 @@ def survey(scenario: Scenario, seed: int, seconds: float, draws: int = 60) -> La
         ("max_num_seqs", "watermark"),
     ):
         options = [
-            {**best, **dict(zip(names_now, point, strict=True))} for point in product(*(GRID[n] for n in names_now))
+            {**best, **dict(zip(names_now, point, strict=True))}
+            for point in product(*(GRID[n] for n in names_now))
         ]
         best = min([best, *options], key=value)
     rng = stream(seed, "random search")

@@ -90,7 +90,7 @@ def tables(physics: Physics) -> StepTables:
 
 
 class Jitter:
-    """The stream of step-time factors: lognormal, a part of it shared by neighbouring steps; all ones if switched off."""
+    """The stream of step-time factors: lognormal, a part of it shared by steps; all ones if off."""
 
     CHUNK = 4096
     _NEIGHBOURS = 16

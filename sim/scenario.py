@@ -34,8 +34,9 @@ CEILINGS: Values = {
 FLOORS: Values = {
     # The tail decodes of a full batch must fit into one step.
     "batch_max_tokens": MAX_SEQUENCES,
-    "max_prefill_tokens": 0,
-    "long_prefill_tokens": 0,
+    # 0 (off) stands outside the bounds of the two prefill caps.
+    "max_prefill_tokens": 16,
+    "long_prefill_tokens": 16,
     "max_num_seqs": 1,
     "watermark": 0.0,
 }
@@ -109,7 +110,7 @@ def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
 
 
 def draw_physics(rng: np.random.Generator) -> Physics:
-    """The field's engine, before it is scaled to its load: weights fill the memory, prefill has a knee, so has the batch."""
+    """The field's engine before it is scaled to its load: scarce memory, a knee in prefill, a knee in the batch."""
     return Physics(
         overhead_seconds=rng.uniform(0.004, 0.007),
         weight_read_seconds=rng.uniform(0.034, 0.042),
@@ -220,7 +221,11 @@ def _clamped(values: Values) -> Values:
 SCENARIOS: Mapping[str, Scenario] = {
     scenario.name: scenario
     for scenario in (
-        Scenario("default", "the field's engine at Ascend's defaults, Poisson traffic, about 6 requests/s", _default),
+        Scenario(
+            "default",
+            "the field's engine at Ascend's defaults, Poisson traffic, about 6 requests/s",
+            _default,
+        ),
         Scenario(
             "default-is-best",
             "prefill is nearly free and memory ample: the launch values are truly the best",
@@ -230,7 +235,9 @@ SCENARIOS: Mapping[str, Scenario] = {
         Scenario("thin", "one request every 20 s: too little to learn from", _thin),
         Scenario("bursty", "requests come in bursts", _bursty),
         Scenario("diurnal", "the load swings by 20% within two hours", _swinging(0.2, 7200.0)),
-        Scenario("clamped", "the engine raises small prefill caps to 1024 and says so", _default, clamp=_clamped),
+        Scenario(
+            "clamped", "the engine raises small prefill caps to 1024 and says so", _default, clamp=_clamped
+        ),
         Scenario("shift", "after two hours prompts become long and rarer", _shift),
     )
 }

@@ -90,9 +90,7 @@ class Traffic:
         a = self._arrivals
         if a.shift_seconds is not None and a.rate_after is not None:
             before = a.rate * a.shift_seconds
-            return np.where(
-                mass < before, mass / a.rate, a.shift_seconds + (mass - before) / a.rate_after
-            )
+            return np.where(mass < before, mass / a.rate, a.shift_seconds + (mass - before) / a.rate_after)
         if not a.amplitude:
             return mass / a.rate
         # rate(t) = r (1 + A sin(wt + p)); its integral is inverted by Newton's steps, which converge as A < 1.
