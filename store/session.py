@@ -41,9 +41,9 @@ class Store:
     def session(self) -> Iterator[Session]:
         """Open a session that commits on success and rolls back on an error.
 
-        It holds the write lock from its start, so keep it short, and never wait for anything inside. Objects
-        stay readable after it. Raises `StoreError` when the store cannot be read or written, or when this
-        thread has one open already.
+        It holds the write lock from its first statement on, so keep it short, and never wait for anything
+        inside. Objects stay readable after it. Raises `StoreError` when the store cannot be read or written,
+        or when this thread has one open already.
         """
         with self._one(self._engine) as session:
             yield session
