@@ -52,7 +52,7 @@ async def _plugin(config: Config, api_key: str | None, seen: Probe) -> list[Find
                 "start the engine with TRIMTAB_TOKEN_FILE and name the same file as engine.token_file",
             )
         )
-    elif token_file.exists() and token_file.stat().st_mode & 0o077:
+    elif token_file.exists() and token_file.stat().st_mode & 0o007:
         rows.append(
             Finding("plugin", "token", "warn", f"others may read {token_file}", f"chmod 600 {token_file}")
         )
