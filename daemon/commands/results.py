@@ -109,7 +109,7 @@ def print_report(number: int | None, report: Mapping[str, Any]) -> None:
     print(f"{title}{report.get('decision')}")
     winner = report.get("winner")
     lines: list[tuple[str, Any]] = [
-        ("objective", _objective(objective)),
+        ("objective", _objective(objective) if objective else None),
         ("incumbent", report.get("incumbent")),
         ("winner", winner if winner is not None else "none: the incumbent stays"),
         ("effective", report.get("effective")),
@@ -128,17 +128,15 @@ def print_report(number: int | None, report: Mapping[str, Any]) -> None:
         "failed_requests",
         "slo_violation_seconds",
     ):
-        if key in report:
-            lines.append((key.replace("_", " "), report[key]))
+        lines.append((key.replace("_", " "), report.get(key)))
     for key in ("switch_seconds", "traffic", "truth"):
-        if report.get(key):
-            lines.append((key.replace("_", " "), report[key]))
+        lines.append((key.replace("_", " "), report.get(key)))
     if report.get("skipped_priors"):
         lines.append(("skipped priors", "; ".join(text(prior) for prior in report["skipped_priors"])))
     for label, value in lines:
-        if isinstance(value, list):
-            value = len(value)
-        print(f"  {label + ':':<22} {text(value)}")
+        if value is None or value == {}:
+            continue
+        print(f"  {label + ':':<22} {text(len(value) if isinstance(value, list) else value)}")
     for reason in report.get("reasons") or ():
         print(f"  because {reason}")
 

@@ -1,0 +1,110 @@
+"""A campaign in the foreground: alone or through the daemon, and what an interrupt does to it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from daemon.cli import run
+from tests.daemon.engine_stand import LAUNCH, TOKEN, EngineStand
+
+WAIT_SECONDS = 60.0
+
+
+@pytest.fixture
+def engine() -> Iterator[EngineStand]:
+    with EngineStand() as stand:
+        yield stand
+
+
+@pytest.fixture
+def config(tmp_path: Path, engine: EngineStand) -> str:
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    values = {
+        "engine": {"url": engine.url, "token_file": str(token), "run_dir": str(tmp_path / "run")},
+        "collect": {"npu_smi": {"enabled": False}, "host": {"enabled": False}},
+        "web": {"port": 0},
+        "store": {"url": f"sqlite:///{tmp_path}/trimtab.db"},
+    }
+    path = tmp_path / "trimtab.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return str(path)
+
+
+def trimtab(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "daemon.cli", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def said(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if text in line:
+            return
+    raise AssertionError(f"it never said {text!r}")
+
+
+def test_without_traffic_it_says_what_a_campaign_would_need(
+    config: str, engine: EngineStand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["tune", "--mode", "act", "--minutes", "0.1", "--json", "-c", config]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["decision"] == "too_thin"
+    assert report["winner"] is None
+    assert report["reasons"]
+    assert engine.changes == []
+
+
+def test_an_interrupt_ends_it_with_the_incumbent_in_force(config: str, engine: EngineStand) -> None:
+    with trimtab("tune", "--mode", "act", "--json", "-c", config) as process:
+        said(process, "phase look")
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=WAIT_SECONDS)
+    assert process.returncode == 1
+    assert json.loads(out)["decision"] == "aborted"
+    assert engine.values == LAUNCH
+    assert engine.lease is None
+
+
+def test_where_nobody_can_be_asked_advise_means_no(
+    config: str, engine: EngineStand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["tune", "--mode", "advise", "-c", config]) == 0
+    told = capsys.readouterr()
+    assert "declined, as nobody is here to ask" in told.err
+    assert "the campaign was declined" in told.out
+    assert engine.changes == []
+
+
+def test_the_running_daemon_runs_it_and_goes_on_when_the_watcher_leaves(config: str, tmp_path: Path) -> None:
+    with trimtab("run", "-c", config) as daemon:
+        said(daemon, "look at")
+        with trimtab("tune", "--mode", "act", "-c", config) as watcher:
+            said(watcher, "phase look")
+            watcher.send_signal(signal.SIGINT)
+            _, err = watcher.communicate(timeout=WAIT_SECONDS)
+        assert watcher.returncode == 130
+        assert "the campaign goes on in the daemon" in err
+        with trimtab("tune", "--mode", "act", "-c", config) as second:
+            _, err = second.communicate(timeout=WAIT_SECONDS)
+        assert second.returncode == 1
+        assert "a campaign runs already" in err
+        daemon.send_signal(signal.SIGTERM)
+        daemon.communicate(timeout=WAIT_SECONDS)
+    assert daemon.returncode == 0
+    with trimtab("report", "--json", "-c", config) as report:
+        out, _ = report.communicate(timeout=WAIT_SECONDS)
+    assert json.loads(out)["reasons"] == ["the daemon was stopped"]
