@@ -111,7 +111,8 @@ class Middleware:
         try:
             body = await self._route(path, scope, receive)
         except Refused as refused:
-            await respond(send, refused.status, refused.body, refused.headers)
+            unread = receive if refused.headers.get("Connection") == "close" else None
+            await respond(send, refused.status, refused.body, refused.headers, unread=unread)
         except LinkError as error:
             await respond(send, 503, {"error": str(error)})
         except Exception as error:

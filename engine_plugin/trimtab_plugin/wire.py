@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -15,6 +17,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_BODY_BYTES = 64 * 1024
 MAX_LEASE = 3600.0
+LINGER_SECONDS = 2.0
+LINGER_BYTES = 16 * 1024 * 1024
 
 
 class Refused(Exception):
@@ -38,7 +42,7 @@ def header(scope: Scope, name: bytes) -> bytes | None:
 
 
 async def read_json(scope: Scope, receive: Receive) -> dict[str, Any]:
-    """Read a JSON object of at most 64 KiB; a longer body is refused without being read."""
+    """Read a JSON object of at most 64 KiB; a longer body is refused without being kept."""
     too_long = Refused(413, f"the body is over {MAX_BODY_BYTES} bytes", {"Connection": "close"})
     length = header(scope, b"content-length")
     if length is not None and (not length.isdigit() or int(length[:19]) > MAX_BODY_BYTES):
@@ -115,9 +119,18 @@ def query_since(scope: Scope) -> int:
 
 
 async def respond(
-    send: Send, status: int, body: dict[str, Any], headers: Mapping[str, str] | None = None
+    send: Send,
+    status: int,
+    body: dict[str, Any],
+    headers: Mapping[str, str] | None = None,
+    *,
+    unread: Receive | None = None,
 ) -> None:
-    """Send `body` as JSON."""
+    """Send `body` as JSON; `unread` is where the rest of a request comes from that was refused before its end.
+
+    That rest is thrown away, within bounds: a connection closed on data still coming is reset, and the client
+    would never see why it was refused.
+    """
     data = json.dumps(body, separators=(",", ":")).encode()
     sent = {"content-type": "application/json", "content-length": str(len(data)), "cache-control": "no-store"}
     sent.update((name.lower(), value) for name, value in (headers or {}).items())
@@ -128,4 +141,17 @@ async def respond(
             "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in sent.items()],
         }
     )
-    await send({"type": "http.response.body", "body": data})
+    await send({"type": "http.response.body", "body": data, "more_body": unread is not None})
+    if unread is not None:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(_discard(unread), LINGER_SECONDS)
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _discard(receive: Receive) -> None:
+    left = LINGER_BYTES
+    while left > 0:
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if message["type"] == "http.disconnect" or not message.get("more_body"):
+            return

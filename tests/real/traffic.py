@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -160,11 +160,8 @@ class Traffic:
         async with client.stream("POST", self._url, json=body) as response:
             if response.status_code != 200:
                 raise ValueError(f"HTTP {response.status_code}: {(await response.aread())[:200]!r}")
-            async for line in response.aiter_lines():
-                if not line.startswith("data: "):
-                    continue
-                data = line[6:]
-                if data == "[DONE]":
+            async for data in server_sent(response):
+                if data == b"[DONE]":
                     report.e2e.append(time.monotonic() - begin)
                     report.gaps += gaps
                     if first is not None:
@@ -183,6 +180,16 @@ class Traffic:
                         gaps.append(now - last)
                     last = now
         raise ValueError("the stream ended without [DONE]")
+
+
+async def server_sent(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """Yield the data of each event; lines end at LF only, and the text of a line may hold U+0085 and its like."""
+    rest = b""
+    async for chunk in response.aiter_bytes():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data: "):
+                yield line[6:].rstrip(b"\r")
 
 
 async def warm_up(engine: RealEngine, seconds: float = 10.0) -> None:
