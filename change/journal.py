@@ -197,7 +197,7 @@ class Journal:
                 yield session
         except StoreError as error:
             raise JournalUnwritable(
-                f"the journal cannot be written, so nothing is changed: {error}"
+                f"the journal cannot be written, so nothing may be changed: {error}"
             ) from error
 
     def _mine(self) -> Any:

@@ -66,9 +66,8 @@ async def make(
     """Make one change to an engine whose state was just read; return its closed journal entry.
 
     Effective values other than the requested are taken back at once: the entry is then `undone`, with the
-    reason. Raises `ChangeRefused` or `JournalUnwritable` if nothing was done. Raises `EngineError` when the
-    engine failed half-way: the entry is closed if the engine is known to be back, and stays open for
-    `recover` if not.
+    reason. Raises `ChangeRefused` if nothing was begun, and `EngineError` or `JournalUnwritable` when the
+    engine or the journal failed: an entry that could not be brought to an end then stays open for `recover`.
     """
     _check(state, order)
     undo = {name: state.values[name] for name in order.values} if order.undo is None else dict(order.undo)
@@ -84,16 +83,16 @@ async def make(
     )
     try:
         wrong = await _prove(control, journal, state, order.values, undo, entry, now)
-        if wrong is None:
-            done = journal.entry(entry)
-            after = aftermath(journal, done, state)
-            journal.close(entry, "done", now, promotes=after.promotes, clears_promoted=after.clears)
-            return journal.entry(entry)
     except (EngineError, StoreError) as error:
         await _give_up(control, journal, state.boot_id, undo, entry, now, error)
         raise
-    how = await put_back(control, state.boot_id, undo)
-    journal.close(entry, "undone", now, f"{wrong}; {how}")
+    if wrong is None:
+        # From here on the change stands: if the journal fails now, `recover` completes the entry.
+        after = aftermath(journal, journal.entry(entry), state)
+        journal.close(entry, "done", now, promotes=after.promotes, clears_promoted=after.clears)
+    else:
+        how = await put_back(control, state.boot_id, undo)
+        journal.close(entry, "undone", now, f"{wrong}; {how}")
     return journal.entry(entry)
 
 

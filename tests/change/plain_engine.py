@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -44,7 +44,11 @@ ZERO_IS_OFF = ("max_prefill_tokens", "long_prefill_tokens")
 
 @dataclass
 class PlainEngine:
-    """An `EngineControl`; `ignores` names knobs that the engine takes and does not honour."""
+    """An `EngineControl` that tests can spoil.
+
+    `ignores` names knobs that it takes and does not honour, `refuses` is why it refuses every change, `meanwhile`
+    runs before a change is looked at, and `answering` may replace an answer, or raise, once it was carried out.
+    """
 
     boot: int = 1
     now: float = 1_700_000_000.0
@@ -56,6 +60,8 @@ class PlainEngine:
     refuses: str | None = None
     ignores: frozenset[str] = frozenset()
     down: bool = False
+    meanwhile: Callable[[], None] | None = None
+    answering: Callable[[KnobAnswer], KnobAnswer] | None = None
     revert_to: dict[str, float] = field(default_factory=dict)
     deadline: float | None = None
     gate_until: float = 0.0
@@ -106,7 +112,7 @@ class PlainEngine:
             epoch=self.epoch,
             values=dict(self.values),
             ceilings=dict(self.ceilings),
-            floors=dict(FLOORS),
+            floors=floors(self.values),
             lease_remaining_seconds=None if self.deadline is None else self.deadline - self.now,
             gate="closed" if self.now < self.gate_until else "open",
             dp_ranks=1,
@@ -123,11 +129,19 @@ class PlainEngine:
         lease_seconds: float | None,
         revert_to: Values | None = None,
     ) -> KnobAnswer:
+        if self.meanwhile is not None:
+            self.meanwhile()
+        answer = self._set(values, if_epoch, lease_seconds, revert_to)
+        return answer if self.answering is None else self.answering(answer)
+
+    def _set(
+        self, values: Values, if_epoch: int, lease_seconds: float | None, revert_to: Values | None
+    ) -> KnobAnswer:
         self._expire()
         if if_epoch != self.epoch:
             raise StaleEpoch(f"epoch {if_epoch} is stale", self.epoch)
-        for name, value in {**(revert_to or {}), **values}.items():
-            self._check(name, value)
+        self._check({**self.values, **values}, set(values))
+        self._check({**self.values, **(revert_to or {})}, set(revert_to or {}))
         if self.refuses is not None:
             return KnobAnswer(self.epoch, dict(values), self._of(values), "refused", self.refuses)
         before = dict(self.values) if self.deadline is None else self.revert_to
@@ -153,17 +167,18 @@ class PlainEngine:
     def _of(self, values: Values) -> dict[str, float]:
         return {name: self.values[name] for name in values}
 
-    def _check(self, name: str, value: float) -> None:
-        if name not in self.values:
-            raise EngineError(f"unknown knob {name!r}")
-        if name in ZERO_IS_OFF and value == 0:
-            return
-        if not FLOORS[name] <= value <= self.ceilings[name]:
-            raise EngineError(
-                f"{name} must be from {FLOORS[name]:g} to {self.ceilings[name]:g}, not {value:g}"
-            )
-        if name != "watermark" and value != int(value):
-            raise EngineError(f"{name} must be a whole number, not {value:g}")
+    def _check(self, values: Values, names: set[str]) -> None:
+        for name in names:
+            value = values[name]
+            if name not in self.values:
+                raise EngineError(f"unknown knob {name!r}")
+            if name in ZERO_IS_OFF and value == 0:
+                continue
+            low, high = floors(values)[name], self.ceilings[name]
+            if not low <= value <= high:
+                raise EngineError(f"{name} must be from {low:g} to {high:g}, not {value:g}")
+            if name != "watermark" and value != int(value):
+                raise EngineError(f"{name} must be a whole number, not {value:g}")
 
     def _serve(self, values: dict[str, float]) -> None:
         if values != self.values:
@@ -176,3 +191,8 @@ class PlainEngine:
         if self.deadline is not None and self.now >= self.deadline:
             self.deadline = None
             self._serve(dict(self.revert_to))
+
+
+def floors(values: Values) -> dict[str, float]:
+    """Bounds below beside a whole config: every request that may run needs a token of the budget."""
+    return {**FLOORS, "batch_max_tokens": max(16, values["max_num_seqs"])}

@@ -212,9 +212,9 @@ class TestUnwritable:
         )
         return journal, entry, store
 
-    def test_a_full_disk_says_that_nothing_is_changed(self, tmp_path: Path) -> None:
+    def test_a_full_disk_says_that_nothing_may_be_changed(self, tmp_path: Path) -> None:
         journal, _, store = self.full(tmp_path)
-        with pytest.raises(JournalUnwritable, match=r"nothing is changed.*full"):
+        with pytest.raises(JournalUnwritable, match=r"nothing may be changed.*full"):
             for _ in itertools.repeat(None, 100):
                 journal.open("manual", "b1", "cli" * 500, {"a": 2}, {"a": 1}, 10.0)
         assert journal.open_entries()
