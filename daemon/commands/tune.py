@@ -23,6 +23,7 @@ from daemon.commands.output import print_json, print_table, remark, text
 from daemon.commands.results import print_report
 from daemon.config import Config
 from daemon.errors import BAD, USAGE, UserError
+from daemon.foreground import Display, through_daemon
 from web.body import Refused
 
 ENDED_WELL = ("promoted", "kept", "inconclusive", "too_thin")
@@ -47,9 +48,6 @@ def tune(
     if dry_run:
         _dry_run(settings, minutes, as_json)
         return
-    # Here and not above: the tuner's libraries take a second to load, which other commands need not wait for.
-    from daemon.foreground import alone, through_daemon
-
     chosen = _mode(settings, mode)
     client = running(settings)
     with _display() as display:
@@ -57,6 +55,9 @@ def tune(
             if client is not None:
                 report = through_daemon(client, chosen, minutes, display, _ask)
             else:
+                # Here and not above: the tuner's libraries take a second to load, for which others need not wait.
+                from daemon.alone import alone
+
                 log.to_stderr(logging.ERROR)
                 report = asyncio.run(alone(settings, chosen, minutes, display, _ask))
         except Refused as error:
@@ -137,7 +138,7 @@ def _range(one: SearchRange) -> dict[str, Any]:
 
 
 @contextmanager
-def _display() -> Iterator[_Board | _Lines]:
+def _display() -> Iterator[Display]:
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield _Lines()

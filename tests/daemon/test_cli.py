@@ -21,7 +21,7 @@ from store import open_store
 from store.models import Campaign, Decision, Trial
 from tests.daemon.engine_stand import LAUNCH, TOKEN, EngineStand
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 180.0
 
 
 class Told:

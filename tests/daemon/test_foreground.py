@@ -15,7 +15,7 @@ import yaml
 from daemon.cli import run
 from tests.daemon.engine_stand import LAUNCH, TOKEN, EngineStand
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 180.0
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from daemon.web_server import listen, local_url
 from store import open_store
 from tests.daemon.engine_stand import LAUNCH, TOKEN, EngineStand
 
-WAIT_SECONDS = 15.0
+WAIT_SECONDS = 60.0
 Said = list[MutableMapping[str, Any]]
 
 

@@ -16,7 +16,7 @@ import pytest
 from daemon.cli import run
 from daemon.serve import MIDDLEWARE, addition, has_plugin
 
-WAIT_SECONDS = 15.0
+WAIT_SECONDS = 60.0
 
 SERVE = """
 import os, sys
