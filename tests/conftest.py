@@ -15,11 +15,16 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.prepare import PROGRAMS, UNAVAILABLE, find_program, skipping_forbidden
 from tests.real.setup_vllm import MAIN, SECOND, VENV, target
 
 NO_CORPUS = "TRIMTAB_CORPUS names no folder of captured outputs"
+
+# The same examples each time, and no verdict that depends on how busy the machine is.
+settings.register_profile("house", deadline=None, derandomize=True)
+settings.load_profile("house")
 
 _skips: Counter[str] = Counter()
 
