@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import structlog
 
+NEWS_SECONDS = 3600.0
+
 Level = Literal["info", "warning", "error"]
 
 
@@ -48,6 +50,10 @@ class Notices:
         return key in self._held
 
     def standing(self) -> list[Notice]:
-        """What holds now, the worst and oldest first."""
+        """What holds now, the worst and oldest first; news that is over an hour old is none any more."""
+        now = self._clock()
+        for key, notice in list(self._held.items()):
+            if notice.level == "info" and now - notice.since > NEWS_SECONDS:
+                del self._held[key]
         order = {"error": 0, "warning": 1, "info": 2}
         return sorted(self._held.values(), key=lambda notice: (order[notice.level], notice.since))

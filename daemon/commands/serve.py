@@ -52,5 +52,5 @@ def environment(settings: Config, token_file: Path) -> dict[str, str]:
 def daemon_command(config: Path | None) -> list[str]:
     """The command line of the daemon beside the engine."""
     where = ["-c", str(config)] if config is not None else []
-    # -P: a folder named daemon where the engine happens to be started must not be taken for ours.
-    return [sys.executable, "-P", "-m", "daemon.cli", "run", *where]
+    # -E, -P: neither the PYTHONPATH made for the engine nor a folder named daemon here may stand in for ours.
+    return [sys.executable, "-E", "-P", "-m", "daemon.cli", "run", *where]

@@ -201,6 +201,16 @@ def test_config_check_refuses_an_open_address_without_a_token(trimtab: Trimtab, 
     assert trimtab("run", "-c", str(path)).code == 2
 
 
+def test_a_port_that_is_taken_is_said(trimtab: Trimtab, config: str, engine: EngineStand) -> None:
+    values = yaml.safe_load(Path(config).read_text())
+    values["web"]["port"] = engine.port
+    Path(config).write_text(yaml.safe_dump(values))
+    told = trimtab("run", "-c", config)
+    assert told.code == 2
+    one_line(told)
+    assert "set web.port" in told.err
+
+
 def test_the_schema_knows_every_section(trimtab: Trimtab) -> None:
     schema = trimtab("config", "schema").json
     assert {"engine", "slo", "tune", "collect", "web", "store", "mode"} <= set(schema["properties"])

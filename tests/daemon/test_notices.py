@@ -52,3 +52,12 @@ def test_the_worst_stands_first() -> None:
     notices.say("b", "bad", "error")
     notices.say("c", "hm", "warning")
     assert [n.text for n in notices.standing()] == ["bad", "hm", "by the way"]
+
+
+def test_news_are_news_for_an_hour_and_troubles_stay() -> None:
+    now = [0.0]
+    notices = Notices(lambda: now[0], Log())
+    notices.say("restart", "the engine restarted", "info")
+    notices.say("engine", "gone")
+    now[0] = 3601.0
+    assert [notice.text for notice in notices.standing()] == ["gone"]

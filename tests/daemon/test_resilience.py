@@ -16,6 +16,7 @@ import pytest
 import structlog
 
 from change.journal import Journal, Promotion
+from change.lock import EngineLock
 from daemon import assembly, campaigns, credentials, engine_watch, loops, patient_store, supervisor
 from daemon.config import Config
 from daemon.engine_probe import EngineProbe
@@ -345,6 +346,33 @@ def test_a_change_left_open_by_a_crash_is_taken_back_at_the_next_start(
     asyncio.run(story())
     assert journal.open_entries() == []
     assert journal.last(1)[0].outcome == "recovered"
+    store.close()
+
+
+def test_while_another_process_changes_the_engine_its_open_change_is_left_alone(
+    tmp_path: Path, engine: EngineStand, said: Said
+) -> None:
+    config = config_for(tmp_path, engine)
+    boot_id = f"stand-{engine.port}-1"
+    store = open_store(config.store_url)
+    journal = Journal(store, engine.url)
+    journal.open("trial", boot_id, "campaign 1", {"max_num_seqs": 64.0}, {"max_num_seqs": 256.0}, 1.0)
+    engine.values["max_num_seqs"] = 64.0
+    other = EngineLock(assembly.lock_dir(config), boot_id, "another campaign")
+    other.acquire()
+
+    async def story() -> None:
+        async with running(config) as one:
+            await one.until(lambda live: notices(live, "another campaign"))
+            await asyncio.sleep(0.3)
+            assert engine.changes == []
+            other.release()
+            await one.until(lambda live: live["engine"].get("values") == LAUNCH)
+            await one.until(lambda live: not notices(live, "another campaign"))
+
+    asyncio.run(story())
+    assert journal.open_entries() == []
+    assert times_said(said, "another campaign") == 1
     store.close()
 
 
