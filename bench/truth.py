@@ -57,12 +57,13 @@ class Truth:
                 bound = own[limit.key] * (1 + self.max_regression)
             if mine.get(limit.key, math.inf) > bound:
                 return False
-        limited = {limit.metric for limit in self.slo.limits}
+        limited = {limit.metric for limit in self.slo.limits} | {
+            name.split("_")[0] for name in self.scale.metrics
+        }
         for name in ("ttft", "itl", "e2e"):
             for q in (50, 90, 99):
                 key = f"{name}_p{q}_seconds"
-                judged = name not in limited and key not in self.scale.metrics
-                if judged and mine.get(key, math.inf) > own[key] * (1 + self.max_regression):
+                if name not in limited and mine.get(key, math.inf) > own[key] * (1 + self.max_regression):
                     return False
         return True
 

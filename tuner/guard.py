@@ -94,10 +94,13 @@ class Watch:
         self._broken = {limit.key: 0 for limit in slo.limits}
 
     def see(self, records: Iterable[RequestRecord], errors: float) -> None:
-        """Count finished requests whose first token came under the candidate, and 5xx answers."""
+        """Count finished requests that arrived and began under the candidate, and 5xx answers.
+
+        Who had to wait before it came is not its fault.
+        """
         self.failures += errors
         for record in records:
-            if record.epoch_first_token != self.epoch:
+            if not record.epoch_arrival == record.epoch_first_token == self.epoch:
                 continue
             self.failures += failed(record)
             for limit in self._limits:

@@ -61,17 +61,18 @@ class Limits:
     max_regression: float
 
     def judged(self) -> list[str]:
-        """Metrics that may not lose more than max_regression: not the objective's own, none that has a limit.
+        """Metrics that may not lose more than max_regression: none of a latency that is the objective or has a limit.
 
-        Tokens per second of an engine without a queue measure the demand, so they are no loss of the config's.
+        Quantiles of one latency often move against each other; which of them matters is said by the objective and by
+        the limits. Tokens per second of an engine without a queue measure the demand, so they are no loss either.
         """
-        limited = {limit.metric for limit in self.slo.limits}
+        limited = {limit.metric for limit in self.slo.limits} | {
+            name.split("_")[0] for name in self.scale.metrics
+        }
         return [
             name
             for name in OTHERS
-            if name not in self.scale.metrics
-            and name.split("_")[0] not in limited
-            and name != "output_tokens_per_second"
+            if name.split("_")[0] not in limited and name != "output_tokens_per_second"
         ]
 
     def worst(self, series: Series, adjustments: Mapping[str, Adjustment]) -> Excess:

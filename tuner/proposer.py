@@ -11,7 +11,7 @@ import numpy as np
 import optuna
 
 from change.engine import Values
-from tuner.sampler import GainSampler, Region, Surrogate
+from tuner.sampler import Fits, GainSampler, Region
 from tuner.space import Space
 
 Source = Literal["prior", "past", "step", "sampler"]
@@ -89,6 +89,7 @@ class Proposer:
         self._random = np.random.default_rng(seed)
         self._seen: list[dict[str, float]] = [dict(incumbent)]
         self._failures = 0
+        self._fits = Fits()
         self._queue: list[Proposal] = []
         self.expected_improvement = float("inf")
         for values in past:
@@ -134,12 +135,9 @@ class Proposer:
         if not self.space.dimensions:
             return [(item.gain, item.variance**0.5) for item in evidence]
         points = np.array([self.space.encode(item.values) for item in evidence])
-        surrogate = Surrogate(
-            points,
-            np.array([item.gain for item in evidence]),
-            np.array([item.variance for item in evidence]),
-            seed=0,
-        )
+        gains = np.array([item.gain for item in evidence])
+        variances = np.array([item.variance for item in evidence])
+        surrogate = self._fits.surrogate("gain", points, gains, variances)
         mean, sd = surrogate.predict(points)
         return [(float(m), float(s)) for m, s in zip(mean, sd, strict=True)]
 
@@ -153,7 +151,9 @@ class Proposer:
         )
         center = self.space.encode(evidence[best].values if best is not None and feasible else self.incumbent)
         avoid = np.array([self.space.encode(values) for values in self._seen])
-        sampler = GainSampler(int(self._random.integers(2**31)), Region(center, self.width), avoid)
+        sampler = GainSampler(
+            int(self._random.integers(2**31)), Region(center, self.width), self._fits, avoid
+        )
         study = study_of(self.space, evidence, sampler)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

@@ -21,10 +21,13 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
+from threadpoolctl import threadpool_limits
 
 Array = NDArray[np.float64]
 
-POINTS = 1500
+REFIT = 4
+"""Candidates after which length scales are fitted anew."""
+POINTS = 1000
 """Candidate points that the acquisition is evaluated at."""
 
 
@@ -36,40 +39,69 @@ class Region:
     half_width: float
 
 
-class Surrogate:
-    """A Gaussian process over the unit cube with a known noise variance for each observation."""
+Kernel = Any
+"""A fitted kernel of the regression library, carried from one fit to the next."""
 
-    def __init__(self, points: Array, values: Array, variances: Array, seed: int) -> None:
+
+class Surrogate:
+    """A Gaussian process over the unit cube with a known noise variance for each observation.
+
+    With `kernel` its length scales are taken as they are; without they are fitted, which costs a hundred times as much.
+    """
+
+    def __init__(self, points: Array, values: Array, variances: Array, kernel: Kernel = None) -> None:
         self._scale = max(float(np.std(values)), 1e-3)
-        kernel = ConstantKernel(1.0, (0.1, 30.0)) * Matern(
+        self._offset = float(np.average(values, weights=1.0 / (variances + self._scale**2)))
+        free = ConstantKernel(1.0, (0.1, 30.0)) * Matern(
             length_scale=np.full(points.shape[1], 0.4), length_scale_bounds=(0.08, 4.0), nu=2.5
         )
         self._process = GaussianProcessRegressor(
-            kernel,
+            free if kernel is None else kernel,
             alpha=variances / self._scale**2 + 1e-6,
-            normalize_y=False,
-            n_restarts_optimizer=0,
-            random_state=seed,
+            optimizer="fmin_l_bfgs_b" if kernel is None else None,
         )
-        self._offset = float(np.average(values, weights=1.0 / (variances + self._scale**2)))
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), threadpool_limits(1):
             # A length scale at its bound is a knob without effect, which is an answer and not a failure.
             warnings.simplefilter("ignore", ConvergenceWarning)
             self._process.fit(points, (values - self._offset) / self._scale)
 
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel with its fitted length scales."""
+        return self._process.kernel_
+
     def predict(self, points: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of the noise-free value at each point."""
-        mean, sd = self._process.predict(points, return_std=True)
+        with threadpool_limits(1):
+            mean, sd = self._process.predict(points, return_std=True)
         return mean * self._scale + self._offset, np.maximum(sd * self._scale, 1e-9)
+
+
+class Fits:
+    """The two surrogates of a campaign, gain and limit; their length scales are fitted anew every few candidates."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[str, tuple[int, Kernel]] = {}
+
+    def surrogate(self, name: str, points: Array, values: Array, variances: Array) -> Surrogate:
+        """A surrogate over the evidence as it is now."""
+        count, kernel = self._kernels.get(name, (-REFIT, None))
+        fresh = (
+            len(points) >= count + REFIT or kernel is None or len(kernel.k2.length_scale) != points.shape[1]
+        )
+        found = Surrogate(points, values, variances, None if fresh else kernel)
+        if fresh:
+            self._kernels[name] = (len(points), found.kernel)
+        return found
 
 
 class GainSampler(BaseSampler):
     """Draws the next candidate where a feasible improvement over the best known gain is most likely to be large."""
 
-    def __init__(self, seed: int, region: Region, avoid: Array | None = None) -> None:
+    def __init__(self, seed: int, region: Region, fits: Fits, avoid: Array | None = None) -> None:
         self._rng = np.random.default_rng(seed)
-        self._seed = seed
         self._region = region
+        self._fits = fits
         self._avoid = avoid
         self._independent = RandomSampler(seed=seed)
         self.expected_improvement = float("inf")
@@ -93,7 +125,7 @@ class GainSampler(BaseSampler):
         variances = np.array([t.user_attrs["variance"] for t in done])
         constraints = np.array([t.user_attrs["constraint"] for t in done])
         draws = self._draw(len(names))
-        gain = Surrogate(points, values, variances, self._seed)
+        gain = self._fits.surrogate("gain", points, values, variances)
         mean, sd = gain.predict(draws)
         known, _ = gain.predict(points)
         feasible = constraints <= 0
@@ -101,7 +133,7 @@ class GainSampler(BaseSampler):
         z = (mean - best) / sd
         improvement = sd * (z * norm.cdf(z) + norm.pdf(z))
         if (constraints > 0).any():
-            limit = Surrogate(points, constraints, variances, self._seed)
+            limit = self._fits.surrogate("limit", points, constraints, variances)
             c_mean, c_sd = limit.predict(draws)
             improvement = improvement * norm.cdf(-c_mean / c_sd)
         chosen = int(np.argmax(improvement))
