@@ -297,7 +297,7 @@ class Crashes(RuleBasedStateMachine):
 
 TestCrashes = Crashes.TestCase
 TestCrashes.settings = settings(
-    max_examples=60,
+    max_examples=40,
     stateful_step_count=6,
     deadline=None,
     derandomize=True,

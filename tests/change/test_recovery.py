@@ -91,6 +91,15 @@ class TestRecover:
         assert entry.reason == "left applied by a crash: the engine held the values from before"
         assert engine.epoch == epoch
 
+    def test_a_lease_that_would_lead_elsewhere_is_taken_off(
+        self, engine: PlainEngine, journal: Journal
+    ) -> None:
+        left_open(journal, engine, "trial", "applied")
+        run(engine.set_knobs(UNDO, if_epoch=0, lease_seconds=20.0, revert_to={"batch_max_tokens": 300}))
+        run(recover(engine, journal, NOW))
+        engine.now += 30
+        assert run(engine.state()).values == LAUNCH
+
     def test_a_lease_that_runs_out_during_it_is_no_harm(self, engine: PlainEngine, journal: Journal) -> None:
         left_open(journal, engine, "trial", "applied")
         serve(engine, 20.0)

@@ -84,25 +84,25 @@ def pages(draw: st.DrawFn) -> RequestPage:
     return RequestPage(draw(NUMBERS), seqs[-1] if seqs else draw(COUNTS), draw(COUNTS), numbered, gaps)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(STATES)
 def test_a_state_is_read_field_for_field(state: EngineState) -> None:
     assert read_state(json.dumps(asdict(state)).encode()) == state
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(ANSWERS)
 def test_an_answer_is_read_field_for_field(answer: KnobAnswer) -> None:
     assert read_answer(json.dumps(asdict(answer)).encode()) == answer
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(pages())
 def test_a_page_is_read_field_for_field(page: RequestPage) -> None:
     assert read_page(json.dumps(page_json(page)).encode(), 0) == page
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(STATES, st.dictionaries(st.sampled_from(["dp_groups", "uptime_seconds"]), st.integers()))
 def test_fields_of_a_newer_plugin_are_ignored(state: EngineState, more: dict[str, int]) -> None:
     assert read_state(json.dumps({**asdict(state), **more}).encode()) == state
@@ -124,7 +124,7 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(STATES, st.sampled_from([*EngineState.__dataclass_fields__]), JSON)
 def test_a_state_with_one_field_replaced_is_read_or_refused(
     state: EngineState, name: str, value: Any
