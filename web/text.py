@@ -246,6 +246,7 @@ ENGLISH: dict[str, str] = {
     "plot.effect": "effect on {objective}, better to the right",
     "plot.figures": "effect",
     "plot.least": "worth having {effect}",
+    "plot.more": "Show {n} more",
     "plot.no_trials": "No trial yet: candidates are proposed once the noise is known.",
     "plot.pair": "block {block} · {phase} · {effect}",
     "plot.row": "{name}: effect {effect}, {interval}, {pairs} pairs",
@@ -265,6 +266,7 @@ ENGLISH: dict[str, str] = {
     # trials: what lies behind one
     "detail.why": "Why",
     "detail.no_reason": "No verdict yet.",
+    "detail.no_words": "It ended without words.",
     "detail.source": "Proposed by {source}.",
     "detail.effective.same": "The engine took the values as asked.",
     "detail.effective.unknown": "What the engine made of the values is unknown.",

@@ -11,6 +11,8 @@ from store import Store, open_store
 from tests.web.seeded import NOW, FakeBody, fill
 from web.app import create_app
 
+_shared_body = FakeBody()
+
 
 @pytest.fixture
 def empty_store() -> Iterator[Store]:
@@ -22,21 +24,35 @@ def empty_store() -> Iterator[Store]:
 
 @pytest.fixture
 def store(empty_store: Store) -> Store:
-    """A store with three campaigns, the newest still confirming."""
+    """A store of this test's own with three campaigns, the newest still confirming."""
     fill(empty_store, running=True)
     return empty_store
 
 
+@pytest.fixture(scope="session")
+def read_store() -> Iterator[Store]:
+    """The same store for every test that only reads it."""
+    store = open_store("sqlite:///:memory:")
+    fill(store, running=True)
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def _shared_client(read_store: Store) -> Iterator[TestClient]:
+    app = create_app(_shared_body, read_store, None, clock=lambda: NOW)
+    with TestClient(app, base_url="http://127.0.0.1:9470") as client:
+        yield client
+
+
 @pytest.fixture
 def body() -> FakeBody:
-    """A daemon in mode act."""
-    return FakeBody()
+    """A daemon in mode act that has been told nothing yet."""
+    _shared_body.__init__()  # type: ignore[misc]
+    return _shared_body
 
 
 @pytest.fixture
-def client(body: FakeBody, store: Store) -> Iterator[TestClient]:
-    """The face without a token, on loopback."""
-    with TestClient(
-        create_app(body, store, None, clock=lambda: NOW), base_url="http://127.0.0.1:9470"
-    ) as client:
-        yield client
+def client(_shared_client: TestClient, body: FakeBody) -> TestClient:
+    """The face without a token, on loopback, over `body` and a store that is only read."""
+    return _shared_client

@@ -56,7 +56,8 @@ def test_a_campaign_that_is_not_there_is_said_so(client: TestClient) -> None:
     assert (answer.status_code, answer.json()["detail"]) == (404, "there is no campaign 99")
 
 
-def test_figures_that_are_no_numbers_come_as_null(client: TestClient, store: Store) -> None:
+def test_figures_that_are_no_numbers_come_as_null(body: FakeBody, store: Store) -> None:
+    client = TestClient(create_app(body, store, None), base_url="http://127.0.0.1")
     with store.session() as session:
         session.get_one(Campaign, 3).calibration = {"paired_sd": math.nan}
     assert client.get("/api/v1/campaigns/3").json()["calibration"] == {"paired_sd": None}

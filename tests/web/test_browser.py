@@ -42,8 +42,8 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def site(body: FakeBody, store: Store) -> Iterator[str]:
-    with served(create_app(body, store, None, clock=lambda: NOW)) as address:
+def site(body: FakeBody, read_store: Store) -> Iterator[str]:
+    with served(create_app(body, read_store, None, clock=lambda: NOW)) as address:
         yield address
 
 
@@ -131,17 +131,20 @@ def test_figures_move_without_a_reload(visit: Any, site: str, body: FakeBody) ->
     expect(page.locator("[data-key=kv] .figure")).to_have_text("unknown")
 
 
-def test_a_new_pair_appears_on_the_trials_page_without_a_reload(visit: Any, site: str, store: Store) -> None:
-    page = visit().page
-    page.goto(site + "/trials")
-    dots = page.locator("tbody[data-trial='4'] .effects .pair.confirm")
-    before = dots.count()
-    assert before > 0
-    page.evaluate("window.untouched = true")
-    block = add_pair(store)
-    expect(dots).to_have_count(before + 1)
-    expect(page.locator(f".strip [data-block='{block}']")).to_have_count(1)
-    assert page.evaluate("window.untouched") is True
+def test_a_new_pair_appears_on_the_trials_page_without_a_reload(
+    visit: Any, body: FakeBody, store: Store
+) -> None:
+    with served(create_app(body, store, None, clock=lambda: NOW)) as address:
+        page = visit().page
+        page.goto(address + "/trials")
+        dots = page.locator("tbody[data-trial='4'] .effects .pair.confirm")
+        before = dots.count()
+        assert before > 0
+        page.evaluate("window.untouched = true")
+        block = add_pair(store)
+        expect(dots).to_have_count(before + 1)
+        expect(page.locator(f".strip [data-block='{block}']")).to_have_count(1)
+        assert page.evaluate("window.untouched") is True
 
 
 def test_trials_are_in_order_and_tell_only_what_differs(

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 import uvicorn
+from fastapi.sse import ServerSentEvent
 
 from store import Store
 from tests.web.seeded import NOW, FakeBody, add_pair
@@ -37,53 +38,54 @@ async def beating(body: FakeBody, store: Store) -> AsyncIterator[Feed]:
             await task
 
 
-async def first(feed: Feed, name: str) -> Any:
+async def take(feed: Feed, count: int) -> list[ServerSentEvent]:
+    """Read so many events: the first is the moment's, the others come with beats."""
+    events: list[ServerSentEvent] = []
     async for event in feed.events():
-        if event.event == name:
-            return event.data
-    raise AssertionError(f"the stream ended without {name}")
+        events.append(event)
+        if len(events) == count:
+            break
+    return events
 
 
 def test_live_comes_at_once_and_with_every_beat(body: FakeBody, store: Store) -> None:
-    async def scene() -> list[str | None]:
+    async def scene() -> list[ServerSentEvent]:
         async with beating(body, store) as feed:
-            names: list[str | None] = []
-            async for event in feed.events():
-                names.append(event.event)
-                if len(names) == 4:
-                    break
-            return names
+            return await take(feed, 4)
 
-    assert asyncio.run(scene()) == ["live"] * 4
+    assert [event.event for event in asyncio.run(scene())] == ["live"] * 4
 
 
 def test_trials_comes_when_something_is_stored(body: FakeBody, store: Store) -> None:
     async def scene() -> Any:
         async with beating(body, store) as feed:
-            waiting = asyncio.create_task(first(feed, "trials"))
-            await asyncio.sleep(0.05)
-            assert not waiting.done()
-            add_pair(store)
-            return await asyncio.wait_for(waiting, 5)
+            seen = 0
+            async for event in feed.events():
+                seen += 1
+                if event.event == "trials":
+                    return seen, event.data
+                if seen == 3:
+                    add_pair(store)
+        raise AssertionError("the stream ended")
 
-    assert asyncio.run(scene())["campaign"] == 3
+    seen, data = asyncio.run(scene())
+    assert seen > 3
+    assert data["campaign"] == 3
 
 
 def test_closing_ends_the_streams_that_are_open_and_those_to_come(body: FakeBody, store: Store) -> None:
     async def scene() -> list[int]:
         async with beating(body, store) as feed:
-
-            async def count() -> int:
-                return len([event async for event in feed.events()])
-
-            reader = asyncio.create_task(count())
-            await asyncio.sleep(0.03)
-            feed.close()
-            return [await asyncio.wait_for(reader, 5), await asyncio.wait_for(count(), 5)]
+            early = 0
+            async with asyncio.timeout(5):
+                async for _ in feed.events():
+                    early += 1
+                    if early == 3:
+                        feed.close()
+                return [early, len([event async for event in feed.events()])]
 
     early, late = asyncio.run(scene())
-    assert early > 1
-    assert late == 1
+    assert (early, late) == (3, 1)
 
 
 def test_a_daemon_that_stumbles_leaves_everything_unknown_until_it_recovers(
@@ -92,10 +94,9 @@ def test_a_daemon_that_stumbles_leaves_everything_unknown_until_it_recovers(
     async def scene() -> tuple[Any, Any]:
         async with beating(body, store) as feed:
             body.broken = RuntimeError("gone wrong")
-            dark = await first(feed, "live")
+            dark = (await take(feed, 3))[-1].data
             body.broken = None
-            light = await first(feed, "live")
-            return dark, light
+            return dark, (await take(feed, 3))[-1].data
 
     dark, light = asyncio.run(scene())
     assert dark == {"now": NOW}
@@ -106,8 +107,7 @@ def test_an_unreadable_store_does_not_stop_the_heartbeat(body: FakeBody, store: 
     async def scene() -> Any:
         async with beating(body, store) as feed:
             with store.session():
-                await asyncio.sleep(0.03)
-                return await first(feed, "live")
+                return (await take(feed, 4))[-1].data
 
     assert asyncio.run(scene())["mode"] == "act"
 

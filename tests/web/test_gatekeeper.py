@@ -24,8 +24,8 @@ def face(body: FakeBody, store: Store, base_url: str = "http://127.0.0.1:9470", 
 
 
 @pytest.fixture
-def guarded(body: FakeBody, store: Store) -> Iterator[TestClient]:
-    with face(body, store, token=TOKEN) as client:
+def guarded(body: FakeBody, read_store: Store) -> Iterator[TestClient]:
+    with face(body, read_store, token=TOKEN) as client:
         yield client
 
 
@@ -45,8 +45,8 @@ def test_other_hosts_are_refused(client: TestClient, host: str) -> None:
     assert "web.allowed_hosts" in answer.json()["detail"]
 
 
-def test_configured_hosts_replace_the_default(body: FakeBody, store: Store) -> None:
-    with face(body, store, "https://trimtab.example", allowed_hosts=["trimtab.example"]) as client:
+def test_configured_hosts_replace_the_default(body: FakeBody, read_store: Store) -> None:
+    with face(body, read_store, "https://trimtab.example", allowed_hosts=["trimtab.example"]) as client:
         assert client.get("/api/v1/live").status_code == 200
         assert client.get("/api/v1/live", headers={"host": "localhost"}).status_code == 400
 
@@ -68,8 +68,8 @@ def test_its_own_origin_may_write(client: TestClient, body: FakeBody) -> None:
     assert body.orders == [("pause",)]
 
 
-def test_a_public_name_behind_a_proxy_may_write(body: FakeBody, store: Store) -> None:
-    with face(body, store, allowed_hosts=["127.0.0.1", "ops.example"]) as client:
+def test_a_public_name_behind_a_proxy_may_write(body: FakeBody, read_store: Store) -> None:
+    with face(body, read_store, allowed_hosts=["127.0.0.1", "ops.example"]) as client:
         own = client.post("/api/v1/pause", json={}, headers={"origin": "https://ops.example"})
         other = client.post("/api/v1/pause", json={}, headers={"origin": "https://ops.example:8443"})
     assert (own.status_code, other.status_code) == (200, 403)
@@ -166,10 +166,10 @@ def test_without_a_token_there_is_no_form(client: TestClient) -> None:
 
 @pytest.mark.parametrize("stripped", [True, False])
 def test_a_sub_path_works_whether_or_not_the_proxy_strips_it(
-    body: FakeBody, store: Store, stripped: bool
+    body: FakeBody, read_store: Store, stripped: bool
 ) -> None:
     prefix = "" if stripped else "/npu/trimtab"
-    with face(body, store, root_path="/npu/trimtab", token=TOKEN) as client:
+    with face(body, read_store, root_path="/npu/trimtab", token=TOKEN) as client:
         assert client.get(f"{prefix}/trials/2").headers["location"] == "../login?next=trials%2F2"
         signed = client.post(f"{prefix}/login", data={"token": TOKEN})
         assert "Path=/npu/trimtab" in signed.headers["set-cookie"]
@@ -178,7 +178,7 @@ def test_a_sub_path_works_whether_or_not_the_proxy_strips_it(
             assert client.get(prefix + path, headers=bearer).status_code == 200
 
 
-def test_a_sub_path_without_its_last_slash_gets_it(body: FakeBody, store: Store) -> None:
-    with face(body, store, root_path="/npu/trimtab") as client:
+def test_a_sub_path_without_its_last_slash_gets_it(body: FakeBody, read_store: Store) -> None:
+    with face(body, read_store, root_path="/npu/trimtab") as client:
         answer = client.get("/npu/trimtab")
     assert (answer.status_code, answer.headers["location"]) == (303, "trimtab/")

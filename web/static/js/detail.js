@@ -59,7 +59,7 @@ export function details(trial, pairs, campaign, toEffect) {
       h(
         "div",
         { class: "parts" },
-        part(t("detail.why"), h("p", {}, trial.reason ?? t("detail.no_reason")), h("p", { class: "muted" }, t("detail.source", { source: word("source", trial.source) })), effective(trial)),
+        part(t("detail.why"), h("p", {}, trial.reason ?? (trial.ended === null ? t("detail.no_reason") : t("detail.no_words"))), h("p", { class: "muted" }, t("detail.source", { source: word("source", trial.source) })), effective(trial)),
         part(t("detail.others"), others(pairs, campaign.settings?.max_regression), h("p", { class: "muted" }, t("detail.others.note"))),
         part(t("detail.pairs"), pairTable(pairs, toEffect)),
       ),

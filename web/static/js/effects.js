@@ -5,7 +5,7 @@ import { s } from "./dom.js";
 import { change, interval, known } from "./format.js";
 import { t, word } from "./text.js";
 
-export const ROW = 52;
+export const ROW = 46;
 
 // The lines every row shares: together they run through the whole table.
 export function effectGround(scale, minEffect, width) {

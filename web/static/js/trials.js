@@ -10,16 +10,38 @@ import { DATA, start } from "./frame.js";
 import { at, read } from "./server.js";
 import { count, t, word } from "./text.js";
 
-const RANK = { promoted: 0, confirming: 1, racing: 1, inconclusive: 1, rejected: 1, proposed: 2, aborted: 3, invalid: 4 };
 const NARROW = 760;
+const SHOWN = 12;
 const opened = new Set();
+let unfolded = false;
 let { campaigns, campaign } = DATA;
 let now = DATA.live.now;
 
-// Promoted first, then by effect; what never was measured comes last.
+// Promoted first, then what was or is confirmed, what races, and what the race let go; what was not measured is last.
+function rank({ state, seen, pairs }) {
+  if (state === "promoted") return 0;
+  if (state === "confirming" || pairs.some(({ pair }) => pair.phase === "confirm") || seen?.phase === "confirm") return 1;
+  if (state === "racing") return 2;
+  return { proposed: 4, aborted: 5, invalid: 6 }[state] ?? 3;
+}
+
 function ordered(trials) {
   const size = ({ seen }) => (known(seen?.median) ? seen.median : -Infinity);
-  return [...trials].sort((a, b) => (RANK[a.state] ?? 2) - (RANK[b.state] ?? 2) || size(b) - size(a) || a.number - b.number);
+  return [...trials].sort((a, b) => rank(a) - rank(b) || size(b) - size(a) || a.number - b.number);
+}
+
+// A long campaign tries dozens: those that a race let go early stand behind a button.
+function folded(trials) {
+  if (unfolded || trials.length <= SHOWN + 3) return [trials, []];
+  const kept = trials.filter((trial, index) => index < SHOWN || rank(trial) <= 2 || opened.has(trial.number));
+  return [kept, trials.filter((trial) => !kept.includes(trial))];
+}
+
+function foldRow(hidden) {
+  const states = new Map();
+  for (const { state } of hidden) states.set(state, (states.get(state) ?? 0) + 1);
+  const list = [...states].map(([state, n]) => `${n} ${word("state", state)}`).join(", ");
+  return h("tbody", { "data-key": "fold", class: "fold" }, h("tr", {}, h("td", { colspan: 5 }, h("button", { type: "button", class: "more" }, t("plot.more", { n: hidden.length })), h("span", { class: "muted" }, list))));
 }
 
 function outcome(item) {
@@ -190,9 +212,12 @@ function plot() {
     const mine = pairs.filter(({ pair }) => pair.trial === trial.number && pair.phase !== "calibrate");
     return { ...trial, pairs: mine, seen: effectOf(trial, mine) };
   });
+  const [shown, hidden] = folded(ordered(trials));
   const minEffect = leastEffect(campaign);
   const width = widths();
-  const domain = effectDomain(trials.map(({ seen }) => seen), pairs.map(({ effect }) => effect), minEffect);
+  const noise = pairs.filter(({ pair }) => pair.phase === "calibrate");
+  const dots = [...noise, ...shown.flatMap((trial) => trial.pairs)].map(({ effect }) => effect);
+  const domain = effectDomain(shown.map(({ seen }) => seen), dots, minEffect);
   const drawn = {
     pairs,
     toEffect,
@@ -216,7 +241,8 @@ function plot() {
     ),
   );
   const columns = ["trial", "what", "blocks", "effects", "figures"].map((name) => h("col", { style: { width: `${width[name]}px` } }));
-  const rows = ordered(trials).map((trial) => row(trial, drawn));
+  const rows = shown.map((trial) => row(trial, drawn));
+  if (hidden.length) rows.push(foldRow(hidden));
   if (!rows.length) rows.push(h("tbody", { class: "none" }, h("tr", {}, h("td", { colspan: 5, class: "empty" }, t("plot.no_trials")))));
   return h("table", { class: "trials" }, h("caption", { class: "away" }, t("plot.caption")), !width.narrow && h("colgroup", {}, columns), head, incumbentRow(drawn), rows);
 }
@@ -284,6 +310,11 @@ async function load() {
 }
 
 $("plot").addEventListener("click", (event) => {
+  if (event.target.closest("button.more")) {
+    unfolded = true;
+    draw();
+    return;
+  }
   const button = event.target.closest("button.unfold");
   if (!button) return;
   const number = Number(button.dataset.trial);
