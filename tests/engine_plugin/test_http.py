@@ -168,6 +168,14 @@ def test_an_engine_can_start_with_its_gate_closed(token_file: str, monkeypatch: 
     assert engine.ask("GET", "/v1/models").status_code == 200
 
 
+def test_a_gate_that_could_not_be_opened_again_does_not_start_closed(
+    token_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_GATE", "closed")
+    engine = Engine(token_file, api_servers=2)
+    assert engine.ask("GET", "/v1/models", headers={}).status_code == 200
+
+
 def test_a_websocket_is_turned_away_too(token_file: str) -> None:
     engine = Engine(token_file)
     sent: list[dict[str, Any]] = []
@@ -180,7 +188,8 @@ def test_a_websocket_is_turned_away_too(token_file: str) -> None:
 
     async def talk(hot: HotEngine) -> None:
         await hot.gate("closed", lease_seconds=60, retry_after=1)
-        await engine.server.app({"type": "websocket", "path": "/v1/realtime", "headers": []}, receive, send)
+        scope = {"type": "websocket", "path": "/v1/realtime", "headers": []}
+        await engine.server.app(scope, receive, send)
 
     with_client(engine, talk)
     assert [message["type"] for message in sent] == ["websocket.close"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import re
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Self, TypeVar
 
 import httpx2
 import pytest
@@ -83,15 +84,42 @@ def quantile(values: list[float], q: float) -> float:
     return sorted(values)[min(len(values) - 1, math.ceil(q * len(values)) - 1)]
 
 
-def longest_gap(page: RequestPage, before: RequestPage) -> float:
-    """Return the upper edge of the longest token gap that came between two pages, in seconds."""
-    found = [
-        bucket
-        for epoch, counts in page.gaps.items()
-        for bucket, count in counts.items()
-        if count > before.gaps.get(epoch, {}).get(bucket, 0)
-    ]
-    return GAP_BASE_SECONDS * GAP_RATIO ** (max(found) + 1)
+class Gaps:
+    """The token gaps that come while a block runs; epochs leave the engine's memory, so it is read all along."""
+
+    def __init__(self, engine: RealEngine) -> None:
+        self._engine = engine
+        self._before: Mapping[int, Mapping[int, int]] = {}
+        self._longest = 0
+        self._done = asyncio.Event()
+
+    @property
+    def longest(self) -> float:
+        """The upper edge of the longest gap's bucket, in seconds."""
+        return GAP_BASE_SECONDS * GAP_RATIO ** (self._longest + 1)
+
+    async def __aenter__(self) -> Self:
+        async with HotEngine(self._engine.url, token=self._engine.token) as hot:
+            self._before = (await read_all(hot))[1].gaps
+        self._task = asyncio.create_task(self._watch())
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        self._done.set()
+        await self._task
+
+    async def _watch(self) -> None:
+        async with HotEngine(self._engine.url, token=self._engine.token) as hot:
+            done = False
+            while not done:
+                done = self._done.is_set()
+                page = (await read_all(hot))[1]
+                for epoch, counts in page.gaps.items():
+                    before = self._before.get(epoch, {})
+                    new = (bucket for bucket, count in counts.items() if count > before.get(bucket, 0))
+                    self._longest = max(self._longest, max(new, default=0))
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._done.wait(), 3.0)
 
 
 async def read_all(hot: HotEngine, since: int = 0) -> tuple[list[RequestRecord], RequestPage]:
@@ -145,16 +173,14 @@ def test_a_loaded_engine_switches_within_a_step_and_nothing_is_lost(
     engine_0_32: RealEngine, acceptance: bool, say: Say
 ) -> None:
     async def conversation(hot: HotEngine) -> tuple[list[float], float, TrafficReport]:
-        traffic = Traffic(engine_0_32, 8.0, seed=11)
-        _, before = await read_all(hot)
-        async with traffic:
+        traffic, gaps = Traffic(engine_0_32, 8.0, seed=11), Gaps(engine_0_32)
+        async with gaps, traffic:
             await asyncio.sleep(2)
             # In a thread with a loop of its own, so that the load's own work here does not count.
             times = await asyncio.to_thread(
                 talk, engine_0_32, lambda own: timed_switches(own, 200 if acceptance else 50, 0.2)
             )
-        _, after = await read_all(hot)
-        return times, longest_gap(after, before), traffic.report
+        return times, gaps.longest, traffic.report
 
     for attempt in range(1, ATTEMPTS + 1):
         times, longest, report = talk(engine_0_32, conversation)
