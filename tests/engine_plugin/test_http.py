@@ -1,11 +1,9 @@
-"""The HTTP contract under `/trimtab/v1`, read by the daemon's own client, and what it does with hostile requests."""
+"""The HTTP contract under `/trimtab/v1`, read by the daemon's own client."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -15,56 +13,8 @@ from trimtab_plugin.control import Controller
 from change.engine import EngineError, EngineUnreachable, PluginAbsent, StaleEpoch
 from daemon.engine.hot import HotEngine
 from tests.engine_plugin.fake_engine import FakeClient, FakeScheduler, Server, knobs
+from tests.engine_plugin.served import GOOD, HEADERS, TOKEN, Engine, with_client
 from tests.engine_plugin.test_ring import finished, output
-
-TOKEN = "a-secret"
-HEADERS = {"X-Trimtab-Token": TOKEN}
-GOOD = {"values": {"batch_max_tokens": 256}, "if_epoch": 0, "lease_seconds": None}
-
-
-@pytest.fixture
-def token_file(tmp_path: Path) -> str:
-    path = tmp_path / "token"
-    path.write_text(TOKEN + "\n")
-    return str(path)
-
-
-class Engine:
-    """A server in front of one fake engine process."""
-
-    def __init__(self, token_file: str | None, *, host: str | None = "127.0.0.1", **client: Any) -> None:
-        self.scheduler = FakeScheduler()
-        self.controller = Controller(self.scheduler, name="x.Scheduler@0")
-        self.client = FakeClient(self.controller, **client)
-        self.server = Server(self.client, token_file, host=host)
-
-    def hot(self, token: str | None = TOKEN) -> HotEngine:
-        transport = httpx2.ASGITransport(app=self.server.app)
-        return HotEngine("http://engine:8000", token=token, transport=transport)
-
-    def ask(
-        self, method: str, path: str, *, headers: dict[str, str] | None = None, **more: Any
-    ) -> httpx2.Response:
-        async def go() -> httpx2.Response:
-            async with self.server.client(HEADERS if headers is None else headers) as client:
-                return await client.request(method, path, **more)
-
-        return asyncio.run(go())
-
-    @property
-    def untouched(self) -> bool:
-        return (
-            self.controller.call({"op": "state"})["epoch"] == 0
-            and self.scheduler.max_num_scheduled_tokens == 2048
-        )
-
-
-def with_client(engine: Engine, talk: Callable[[HotEngine], Coroutine[Any, Any, Any]]) -> Any:
-    async def go() -> Any:
-        async with engine.hot() as hot:
-            return await talk(hot)
-
-    return asyncio.run(go())
 
 
 def test_the_daemons_client_reads_changes_and_reads_back(
@@ -193,115 +143,6 @@ def test_a_websocket_is_turned_away_too(token_file: str) -> None:
 
     with_client(engine, talk)
     assert [message["type"] for message in sent] == ["websocket.close"]
-
-
-HOSTILE: dict[str, tuple[int, dict[str, Any]]] = {
-    "wrong token": (401, {"headers": {"X-Trimtab-Token": "guess"}, "json": GOOD}),
-    "no token": (401, {"headers": {}, "json": GOOD}),
-    "wrong bearer": (401, {"headers": {"Authorization": "Bearer guess"}, "json": GOOD}),
-    "unknown knob": (422, {"json": {**GOOD, "values": {"nonsense": 1}}}),
-    "too high": (422, {"json": {**GOOD, "values": {"batch_max_tokens": 4096}}}),
-    "too low": (422, {"json": {**GOOD, "values": {"batch_max_tokens": 1}}}),
-    "not whole": (422, {"json": {**GOOD, "values": {"batch_max_tokens": 256.5}}}),
-    "text": (422, {"json": {**GOOD, "values": {"batch_max_tokens": "256"}}}),
-    "huge": (422, {"content": b'{"values":{"batch_max_tokens":1e308},"if_epoch":0}'}),
-    "bool": (422, {"json": {**GOOD, "values": {"max_num_seqs": True}}}),
-    "nothing": (400, {"json": {**GOOD, "values": {}}}),
-    "list": (400, {"json": {**GOOD, "values": []}}),
-    "unknown key": (400, {"json": {**GOOD, "forse": True}}),
-    "no epoch": (400, {"json": {"values": {"batch_max_tokens": 256}}}),
-    "epoch as text": (400, {"json": {**GOOD, "if_epoch": "0"}}),
-    "stale epoch": (409, {"json": {**GOOD, "if_epoch": 7}}),
-    "lease of nothing": (400, {"json": {**GOOD, "lease_seconds": 0}}),
-    "endless lease": (400, {"json": {**GOOD, "lease_seconds": 1e9}}),
-    "bad way back": (422, {"json": {**GOOD, "lease_seconds": 5, "revert_to": {"max_num_seqs": 0}}}),
-    "not JSON": (400, {"content": b"{values: 1}"}),
-    "NaN": (400, {"content": b'{"values":{"batch_max_tokens":NaN},"if_epoch":0}'}),
-    "not UTF-8": (400, {"content": b"\xff\xfe{}"}),
-    "empty": (400, {"content": b""}),
-    "an array": (400, {"content": b"[]"}),
-    "deep": (400, {"content": b"[" * 60_000}),
-    "endless number": (
-        400,
-        {"content": b'{"values":{"batch_max_tokens":' + b"9" * 5000 + b'},"if_epoch":0}'},
-    ),
-    "too long": (413, {"content": b" " * 10_000_000}),
-    "length is no number": (413, {"content": b"{}", "headers": {**HEADERS, "Content-Length": "-5"}}),
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_change_gets_a_clear_answer_and_the_engine_stays_as_it_was(
-    name: str, token_file: str
-) -> None:
-    status, request = HOSTILE[name]
-    engine = Engine(token_file)
-    response = engine.ask("POST", "/trimtab/v1/knobs", **request)
-    assert response.status_code == status, response.text
-    assert len(response.json()["error"]) > 10
-    assert TOKEN not in response.text
-    assert response.json().get("epoch") == (0 if status == 409 else response.json().get("epoch"))
-    assert engine.untouched
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("GET", "/trimtab/v1/knobs", 405),
-        ("DELETE", "/trimtab/v1/knobs", 405),
-        ("POST", "/trimtab/v1/state", 405),
-        ("GET", "/trimtab/v1/nothing", 404),
-        ("GET", "/trimtab", 404),
-        ("GET", "/trimtab/v1/requests?since=-1", 400),
-        ("GET", "/trimtab/v1/requests?since=all", 400),
-        ("GET", "/trimtab/v1/requests?since=" + "9" * 40, 400),
-    ],
-)
-def test_a_wrong_path_method_or_query_is_refused(
-    method: str, path: str, status: int, token_file: str
-) -> None:
-    engine = Engine(token_file)
-    response = engine.ask(method, path)
-    assert response.status_code == status
-    assert response.json()["error"]
-    assert engine.server.served == []
-    if status == 405:
-        assert response.headers["allow"] in ("GET", "POST")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"state": "ajar", "lease_seconds": 5},
-        {"state": "closed"},
-        {"state": "closed", "lease_seconds": 121},
-        {"state": "closed", "lease_seconds": True},
-        {"state": "closed", "lease_seconds": 5, "retry_after": -1},
-        {"state": "closed", "lease_seconds": 5, "why": "because"},
-    ],
-)
-def test_a_bad_gate_request_leaves_the_gate_open(body: dict[str, Any], token_file: str) -> None:
-    engine = Engine(token_file)
-    assert engine.ask("POST", "/trimtab/v1/gate", json=body).status_code == 400
-    assert engine.ask("POST", "/v1/completions", json={}, headers={}).status_code == 200
-
-
-def test_an_endless_body_is_cut_off(token_file: str) -> None:
-    engine = Engine(token_file)
-    sent = 0
-
-    async def endless() -> Any:
-        nonlocal sent
-        for _ in range(100_000):
-            sent += 8192
-            yield b" " * 8192
-
-    async def talk(hot: HotEngine) -> httpx2.Response:
-        async with engine.server.client(HEADERS) as client:
-            return await client.post("/trimtab/v1/knobs", content=endless())
-
-    assert with_client(engine, talk).status_code == 413
-    assert sent < 20_000_000
 
 
 def test_the_bearer_form_of_the_token_is_taken(token_file: str) -> None:

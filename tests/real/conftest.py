@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -38,3 +39,15 @@ def engine_0_28() -> Iterator[RealEngine]:
     with RealEngine("0.28.0", ["--max-num-seqs", "64"]) as engine:
         asyncio.run(warm_up(engine))
         yield engine
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Print a measured figure, whether or not the test passes."""
+
+    def print_now(text: str) -> None:
+        with capsys.disabled():
+            sys.stdout.write(f"\n  {text}")
+            sys.stdout.flush()
+
+    return print_now
