@@ -40,6 +40,7 @@ class Campaigns:
         notices: Notices,
         lock_dir: Path,
         ended: Callable[[], None],
+        draw_seed: Callable[[], int] = lambda: secrets.randbits(32),
     ) -> None:
         """`ended` is called after each campaign, so that a change it left open is ended when that is possible."""
         self.last_report: dict[str, Any] | None = None
@@ -54,6 +55,7 @@ class Campaigns:
         self._notices = notices
         self._lock_dir = lock_dir
         self._ended = ended
+        self._draw_seed = draw_seed
         self._tuning: Tuning | None = None
         self._lock: EngineLock | None = None
         self._last_minute: int | None = None
@@ -108,7 +110,7 @@ class Campaigns:
                 self._slo,
                 engine=self._engine_url,
                 mode=mode,
-                seed=secrets.randbits(32),
+                seed=self._draw_seed(),
             )
         except BaseException:
             lock.release()

@@ -14,6 +14,7 @@ from change.lock import LockError
 from daemon import log
 from daemon.commands import config, orders, results
 from daemon.commands.collect import collect
+from daemon.commands.demo import demo
 from daemon.commands.doctor import doctor
 from daemon.commands.knobs import knobs
 from daemon.commands.run import run as run_daemon
@@ -29,6 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("demo")(demo)
 app.command("run")(run_daemon)
 app.command("serve")(serve)
 app.command("doctor")(doctor)

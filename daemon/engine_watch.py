@@ -8,17 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from change.apply import ChangeRefused, reapply_promoted, recover
 from change.engine import EngineControl, EngineError, EngineState, EngineUnreachable, PluginAbsent, Values
 from change.journal import Journal, JournalUnwritable
 from change.lock import EngineLock, LockError, LockHeld
-from daemon.engine_probe import EngineProbe, Probe
+from daemon.engine_probe import Probe
 from daemon.modes import Modes
 from daemon.notices import Notices
 from store import StoreError
 
 PROBE_EVERY_SECONDS = 30.0
+
+
+class Probing(Protocol):
+    """Asks the engine's own HTTP API what it is."""
+
+    async def look(self) -> Probe:
+        """Ask once."""
+        ...
 
 
 class EngineWatch:
@@ -27,7 +36,7 @@ class EngineWatch:
     def __init__(
         self,
         control: EngineControl,
-        probe: EngineProbe,
+        probe: Probing,
         journal: Journal,
         modes: Modes,
         notices: Notices,

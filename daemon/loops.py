@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import shutil
 import signal
 import socket
@@ -18,12 +19,13 @@ from fastapi import FastAPI
 from change.engine import EngineControl
 from change.journal import Journal
 from collectors.history import History
+from collectors.runner import Runner
 from daemon import assembly, credentials
 from daemon.body import DaemonBody
 from daemon.campaigns import Campaigns
 from daemon.config import Config
 from daemon.engine_probe import EngineProbe
-from daemon.engine_watch import EngineWatch
+from daemon.engine_watch import EngineWatch, Probing
 from daemon.errors import ConfigError
 from daemon.exporter import Exporter, SelfState
 from daemon.notices import Notices
@@ -54,9 +56,12 @@ class Daemon:
         self,
         config: Config,
         control: EngineControl,
-        probe: EngineProbe,
+        probe: Probing,
         clock: Callable[[], float] = time.time,
+        runner: Callable[[History], Runner] | None = None,
+        draw_seed: Callable[[], int] = lambda: secrets.randbits(32),
     ) -> None:
+        """`runner` builds what reads the sources, where they are not the configuration's own."""
         self.stop = asyncio.Event()
         self._config = config
         self._clock = clock
@@ -65,7 +70,7 @@ class Daemon:
         self._store = PatientStore(config.store_url, clock)
         self._control = CountedControl(control)
         self._modes = assembly.modes(config)
-        self._runner = assembly.runner(config, self._history)
+        self._runner = runner(self._history) if runner else assembly.runner(config, self._history)
         journal = Journal(self._store, config.engine.url)
         locks = assembly.lock_dir(config)
         self.campaigns = Campaigns(
@@ -80,6 +85,7 @@ class Daemon:
             notices=self._notices,
             lock_dir=locks,
             ended=lambda: self._watch.look_again(),
+            draw_seed=draw_seed,
         )
         self._watch = EngineWatch(
             self._control, probe, journal, self._modes, self._notices, locks, lambda: self.campaigns.running
@@ -116,6 +122,15 @@ class Daemon:
         await self._watch.tick(now)
         await self._runner.once(now)
 
+    async def read(self, now: float) -> None:
+        """Read every source once."""
+        await self._runner.once(now)
+
+    async def second(self, now: float) -> None:
+        """What the loops do in one second, for a caller that keeps the time itself."""
+        await self._watch.tick(now)
+        await self.campaigns.tick(now)
+
     async def run(self, listening: socket.socket | None) -> None:
         """Live until `stop` is set; a running campaign then ends with the incumbent restored.
 
@@ -128,11 +143,12 @@ class Daemon:
             loops.create_task(supervisor.every("campaign", CAMPAIGN_SECONDS, self.campaigns.tick))
             loops.create_task(supervisor.every("housekeeping", HOUSEKEEPING_SECONDS, self._keep_house))
             if listening is not None:
-                loops.create_task(supervisor.keep("web", lambda: self._serve(listening)))
+                loops.create_task(supervisor.keep("web", lambda: self.serve(listening)))
         await self.campaigns.stop("the daemon was stopped", self._clock())
         self._store.close()
 
-    async def _serve(self, listening: socket.socket) -> None:
+    async def serve(self, listening: socket.socket) -> None:
+        """Serve the pages, the API and /metrics until `stop` is set."""
         app = self.app()
         web = server(app)
 

@@ -28,7 +28,7 @@ from tuner.messages import (
     Retract,
     TrialState,
 )
-from tuner.objective import scale
+from tuner.objective import Scale, scale
 from tuner.proposer import Proposal, Proposer
 from tuner.race import ACTIVE, Race
 from tuner.report import Report
@@ -115,6 +115,11 @@ class Campaign:
     def in_force(self) -> Arm:
         """What the engine should be serving now."""
         return self._bench.in_force
+
+    @property
+    def scale(self) -> Scale | None:
+        """The objective's scale, once the look has shown which it is."""
+        return self._results.scale if self._results else None
 
     @property
     def candidates(self) -> Sequence[Candidate]:

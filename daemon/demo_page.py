@@ -1,0 +1,139 @@
+"""`trimtab demo`: a simulated node under the real daemon's parts, faster than life, with its pages to look at."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+from collectors.history import History
+from collectors.npu_smi import table_samples
+from collectors.npu_smi_table import parse_table
+from collectors.runner import Runner
+from collectors.sample import Sample
+from collectors.vllm import parse_vllm
+from daemon.config import Config, EngineSection, SloSection, StoreSection, TuneSection, WebSection
+from daemon.engine_probe import Probe
+from daemon.loops import Daemon
+from daemon.web_server import listen, local_url
+from sim.node import Node
+from sim.scenario import SCENARIOS
+
+COLLECT_SECONDS = 2.0
+"""Simulated seconds between two readings of the node."""
+SETTLE_SECONDS = 60.0
+"""Simulated seconds before the campaign begins, so that the pages have something to show."""
+
+
+class NodeEngine:
+    """The simulated engine's own metrics page, read as the real one's."""
+
+    name = "vllm"
+    interval_seconds = COLLECT_SECONDS
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def collect(self, now: float) -> list[Sample]:
+        """Parse the page."""
+        return parse_vllm(self._node.metrics_text(), now)
+
+
+class NodeCards:
+    """The simulated cards' npu-smi table, read as the real one's."""
+
+    name = "npu_smi"
+    interval_seconds = COLLECT_SECONDS
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def collect(self, now: float) -> list[Sample]:
+        """Parse the table."""
+        return table_samples(parse_table(self._node.npu_smi_info()), now)
+
+
+class NodeProbe:
+    """What the simulated engine says of itself."""
+
+    def __init__(self, scenario: str) -> None:
+        self._model = f"simulated ({scenario})"
+
+    async def look(self) -> Probe:
+        """It is always there."""
+        return Probe(True, "0.32.0", self._model)
+
+
+def serve_demo(scenario: str, seed: int, minutes: float | None, speed: float, port: int) -> None:
+    """Run the demo until it is interrupted; `speed` is simulated seconds a second.
+
+    Raises `UserError` when the port is taken.
+    """
+    with tempfile.TemporaryDirectory(prefix="trimtab-demo-") as folder:
+        asyncio.run(_demo(scenario, seed, minutes, speed, port, Path(folder)))
+
+
+async def _demo(
+    scenario: str, seed: int, minutes: float | None, speed: float, port: int, folder: Path
+) -> None:
+    chosen = SCENARIOS[scenario]
+    start = time.time()
+    node = Node(chosen, seed, start)
+    config = Config(
+        mode="act",
+        engine=EngineSection(url="http://simulated.invalid", run_dir=folder),
+        slo=SloSection(**dict(chosen.slo)),
+        tune=TuneSection.model_validate(
+            {"objective": chosen.objective, "minutes": minutes or chosen.minutes}
+        ),
+        store=StoreSection(url=f"sqlite:///{folder / 'demo.db'}"),
+        web=WebSection(port=port),
+    )
+
+    def clock() -> float:
+        return node.now
+
+    def runner(history: History) -> Runner:
+        return Runner((NodeEngine(node), NodeCards(node)), history, clock=clock)
+
+    with contextlib.closing(listen(config.web)) as listening:
+        daemon = Daemon(config, node.control, NodeProbe(scenario), clock, runner, lambda: seed)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, daemon.stop.set)
+        print(
+            f"a simulated node at {speed:.0f} times its speed; look at {local_url(listening, '')}/",
+            flush=True,
+        )
+        print("a campaign begins in a moment: see the Trials page; Ctrl-C ends it", flush=True)
+        pages = asyncio.create_task(daemon.serve(listening))
+        try:
+            await _live(node, daemon, speed)
+        finally:
+            daemon.stop.set()
+            await pages
+
+
+async def _live(node: Node, daemon: Daemon, speed: float) -> None:
+    """One simulated second after the other, kept to the wall clock times `speed`."""
+    began, first = time.monotonic(), node.now
+    read = 0.0
+    started = False
+    while not daemon.stop.is_set():
+        node.advance(node.now + 1.0)
+        if node.now - read >= COLLECT_SECONDS:
+            read = node.now
+            await daemon.read(node.now)
+        await daemon.second(node.now)
+        if not started and node.now - first >= SETTLE_SECONDS:
+            started = True
+            await daemon.body.tune("act", None)
+        ahead = (node.now - first) / speed - (time.monotonic() - began)
+        if ahead > 0.02:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(daemon.stop.wait(), ahead)
+        else:
+            await asyncio.sleep(0)
