@@ -9,6 +9,8 @@ from change.engine import Values
 from sim.device import Card
 from sim.engine import Engine, Request
 from sim.hand import SimulatedControl
+from sim.metrics_page import MetricsPage
+from sim.npu_smi import info
 from sim.physics import Jitter
 from sim.scenario import SCENARIOS, Scenario, stream
 from sim.traffic import Traffic
@@ -35,6 +37,7 @@ class Node:
         self._boots = 1
         self._flags: dict[str, float] = dict(self.scenario.launch)
         self.control = SimulatedControl(self.scenario, self.engine, self._boot_id())
+        self.page = MetricsPage(self.engine, start)
         spread = stream(seed, "cards").uniform(0.97, 1.03, CARDS)
         self.cards = [Card(float(s)) for s in spread]
         self.failed_requests = 0
@@ -102,6 +105,7 @@ class Node:
         self.control.reboot(self._boot_id(), self._flags, ceilings)
         self.control.down = True
         self._down_until = self.now + down_seconds
+        self.page.restart(self._down_until)
 
     @property
     def waiting(self) -> int:
@@ -130,12 +134,8 @@ class Node:
 
     def metrics_text(self) -> str:
         """The engine's `/metrics` page."""
-        from sim.metrics_page import page
-
-        return page(self)
+        return self.page.text()
 
     def npu_smi_info(self) -> str:
         """What `npu-smi info` prints now."""
-        from sim.npu_smi import info
-
         return info(self)
