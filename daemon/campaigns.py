@@ -14,11 +14,12 @@ from change.lock import EngineLock, LockError
 from collectors.history import History
 from daemon.config import TuneSection
 from daemon.gauges import history_gauges
+from daemon.ledger import abandon_unfinished
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.quiet_hours import local_minute, minute_of_day
 from daemon.tuning import Tuning
-from store import Store
+from store import Store, StoreError
 from tuner.settings import Slo
 from web.body import NotFound, Refused
 
@@ -59,6 +60,7 @@ class Campaigns:
         self._tuning: Tuning | None = None
         self._lock: EngineLock | None = None
         self._last_minute: int | None = None
+        self._swept = False
         self._asked_since: float | None = None
         # A tick and an order from outside must not drive the same campaign at once.
         self._turn = asyncio.Lock()
@@ -94,6 +96,7 @@ class Campaigns:
                 f"the scheduler {state.scheduler} of {state.engine} {state.engine_version} is not a build that "
                 "is known: hot changes are refused on it"
             )
+        self._sweep(now)
         settings = self._tune.settings(minutes)
         lock = EngineLock(self._lock_dir, state.boot_id, "a campaign")
         try:
@@ -122,6 +125,7 @@ class Campaigns:
     async def tick(self, now: float) -> None:
         """Drive the campaign, or begin one that the schedule asks for."""
         if self._tuning is None:
+            self._sweep(now)
             await self._on_schedule(now)
             return
         stopped = self._modes.stopped(now)
@@ -190,6 +194,19 @@ class Campaigns:
             self._lock.release()
             self._lock = None
         self._ended()
+
+    def _sweep(self, now: float) -> None:
+        """Once: end what a process before this one left unfinished in the store."""
+        if self._swept:
+            return
+        try:
+            if abandon_unfinished(self._store, self._engine_url, now):
+                self._notices.say(
+                    "unfinished", "a campaign that broke off was ended: its process had died", "info"
+                )
+            self._swept = True
+        except StoreError as error:
+            self._notices.say("store", str(error), "error")
 
     async def _on_schedule(self, now: float) -> None:
         minute = local_minute(now)

@@ -122,6 +122,24 @@ class Ledger:
             setattr(trial, name, value)
 
 
+def abandon_unfinished(store: Store, engine: str, now: float) -> int:
+    """End campaigns and trials that a dead process left running; returns how many campaigns. Raises `StoreError`."""
+    reason = "the process that ran it ended"
+    with store.session() as session:
+        left = session.scalars(
+            select(Campaign).where(Campaign.engine == engine, Campaign.ended.is_(None))
+        ).all()
+        for campaign in left:
+            campaign.phase, campaign.decision, campaign.ended = "ended", "aborted", now
+            for trial in campaign.trials:
+                if trial.ended is None:
+                    trial.state, trial.reason, trial.ended = "aborted", reason, now
+            session.add(
+                Decision(campaign_id=campaign.id, time=now, kind="end", text=f"aborted: {reason}", figures={})
+            )
+        return len(left)
+
+
 def _plain(event: WindowClosed | PairScored | TrialChanged) -> dict[str, Any]:
     """An event's fields as JSON columns take them."""
     fields = {name: getattr(event, name) for name in event.__dataclass_fields__}

@@ -12,7 +12,7 @@ import optuna
 
 from change.engine import Values
 from tuner.sampler import Fits, GainSampler, Region
-from tuner.space import Space
+from tuner.space import Dimension, Space
 
 Source = Literal["prior", "past", "step", "sampler"]
 
@@ -164,13 +164,26 @@ class Proposer:
         return self.space.decode([trial.params[d.name] for d in self.space.dimensions])
 
     def _steps(self) -> None:
-        """One knob moved at a time, so that the first evidence tells which knobs matter."""
+        """One knob moved at a time, so that the first evidence tells which knobs matter; a lone one by halves."""
+        if len(self.space.dimensions) == 1:
+            for values in self._halves(self.space.dimensions[0]):
+                self._enqueue(values, "step", None)
+            return
         start = self.space.encode(self.incumbent)
         for step in STEPS:
             for index, dimension in enumerate(self.space.dimensions):
                 place = start[index] + step
                 if 0.0 <= place <= 1.0:
                     self._enqueue({dimension.name: dimension.decode(place)}, "step", None)
+
+    def _halves(self, axis: Dimension) -> list[Values]:
+        """Half of the incumbent's value, half of that, and so on; from the top where it is off."""
+        value = self.incumbent[axis.name] or axis.high
+        found: list[Values] = []
+        while axis.log and value / 2 >= axis.low:
+            value /= 2
+            found.append({axis.name: axis.decode(axis.encode(value))})
+        return found
 
     def _enqueue(self, values: Values, source: Source, note: str | None) -> None:
         known = {d.name for d in self.space.dimensions}

@@ -96,6 +96,10 @@ class Traffic:
                 await asyncio.wait(pending)
         return report
 
+    def end(self) -> None:
+        """Send nothing more; a run then waits for the answers and reports."""
+        self._stopping.set()
+
     async def __aenter__(self) -> Self:
         """Run in the background, at most ten minutes, until the block ends."""
         self._task = asyncio.create_task(self.run(600.0))

@@ -1,0 +1,143 @@
+"""Campaigns on a real vLLM server on the CPU under live traffic: `trimtab tune` as an operator runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.real.engine import RealEngine, warm_up
+from tests.real.traffic import Traffic, TrafficReport
+
+RATE = 8.0
+"""Requests per second."""
+ARGUMENTS = ("--max-num-seqs", "32", "--max-num-batched-tokens", "4096")
+MIN_EFFECT = 0.15
+"""What a quarter of an hour of this traffic can tell from noise on two cores; the default of 3% needs days."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealCampaign:
+    """One campaign's report, what it tried, and what became of the clients' requests."""
+
+    report: dict[str, Any]
+    trials: list[dict[str, Any]]
+    traffic: TrafficReport
+
+
+def configuration(
+    engine: RealEngine, folder: Path, minutes: float, knobs: Sequence[str], slo: Mapping[str, float]
+) -> Path:
+    """Write the operator's file: ITL p99 is the objective, no other metric is judged."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "trimtab.yaml"
+    document = {
+        "mode": "act",
+        "engine": {
+            "url": engine.url,
+            "token_file": str(engine.token_file),
+            "run_dir": str(folder / "run"),
+        },
+        "slo": dict(slo),
+        "tune": {
+            "objective": {"name": "itl", "quantile": 0.99},
+            "knobs": list(knobs),
+            "min_effect": MIN_EFFECT,
+            "max_regression": 1.0,
+            "minutes": minutes,
+        },
+        "collect": {"npu_smi": {"enabled": False}},
+        "store": {"url": f"sqlite:///{folder / 'trimtab.db'}"},
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+async def run_campaign(
+    engine: RealEngine,
+    folder: Path,
+    *,
+    minutes: float,
+    knobs: Sequence[str],
+    slo: Mapping[str, float] | None = None,
+    seed: int,
+) -> RealCampaign:
+    """Run one campaign under traffic; the engine is left as the campaign leaves it."""
+    path = configuration(engine, folder, minutes, knobs, slo or {})
+    traffic = Traffic(engine, RATE, seed=seed)
+    load = asyncio.create_task(traffic.run(minutes * 60 + 120))
+    try:
+        report = json.loads(await _trimtab("tune", "-c", str(path), "--json"))
+        trials = json.loads(await _trimtab("trials", "-c", str(path), "--json"))["trials"]
+    finally:
+        traffic.end()
+        sent = await load
+    return RealCampaign(report, trials, sent)
+
+
+async def detach(folder: Path) -> None:
+    """Give the engine its launch values back."""
+    await _trimtab("detach", "-c", str(folder / "trimtab.yaml"))
+
+
+async def _trimtab(*arguments: str) -> str:
+    program = Path(sys.executable).with_name("trimtab")
+    child = await asyncio.create_subprocess_exec(
+        program, *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=None
+    )
+    out, _ = await child.communicate()
+    if not out:
+        raise RuntimeError(f"trimtab {' '.join(arguments)} ended with {child.returncode} and said nothing")
+    return out.decode()
+
+
+def figures(campaign: RealCampaign) -> str:
+    """The figures of one campaign on a few lines."""
+    report, sent = campaign.report, campaign.traffic
+    effect, switch = report.get("effect") or {}, report.get("switch_seconds") or {}
+    lines = [
+        f"decision {report['decision']}, winner {_changed(report)}",
+        f"effect on ITL p99: {_percent(effect, 'median')} ({_percent(effect, 'low')} to {_percent(effect, 'high')}),"
+        f" detectable {report.get('detectable_effect') or 0:.0%}",
+        f"other metrics: { ({k: f'{v:+.0%}' for k, v in (report.get('other_metrics') or {}).items()}) }",
+        f"trials {report.get('trials')}, blocks {report.get('blocks')}, pairs {report.get('pairs')},"
+        f" switch p50 {1000 * (switch.get('p50') or 0):.1f} ms, p99 {1000 * (switch.get('p99') or 0):.1f} ms",
+        f"clients: {sent.sent} requests, {len(sent.failures)} failed {sent.failures[:3]};"
+        f" ITL p99 seen by clients {1000 * _p99(sent.gaps):.1f} ms",
+        f"because {'; '.join(report.get('reasons') or [])}",
+    ]
+    rows = [
+        f"  trial {row['number']} {row['values']} {row['state']}: {row['reason']}" for row in campaign.trials
+    ]
+    return "\n".join([*lines, *rows])
+
+
+def _changed(report: Mapping[str, Any]) -> dict[str, float] | None:
+    winner = report.get("winner")
+    incumbent = report.get("incumbent") or {}
+    return None if winner is None else {k: v for k, v in winner.items() if incumbent.get(k) != v}
+
+
+def _percent(effect: Mapping[str, float], name: str) -> str:
+    return f"{effect[name]:+.0%}" if effect.get(name) is not None else "unknown"
+
+
+def _p99(gaps: Sequence[float]) -> float:
+    return statistics.quantiles(gaps, n=100)[98] if len(gaps) > 100 else 0.0
+
+
+def started(folder: Path) -> RealEngine:
+    """A server as the measurements have it, not yet started."""
+    return RealEngine("0.32.0", ARGUMENTS, folder=folder)
+
+
+async def warm(engine: RealEngine) -> None:
+    """A fresh server and a warm one differ."""
+    await warm_up(engine)
