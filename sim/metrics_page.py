@@ -53,6 +53,7 @@ _HISTOGRAMS: Mapping[str, tuple[str, Bounds]] = {
 }
 
 _REASONS = ("stop", "length", "abort", "error", "repetition")
+_QUEUE_LIMITS = ("max_num_queued_reqs", "max_num_queued_tokens")
 _CACHE_TIERS = ("device", "host", "p2p", "disk", "external_unspecified")
 _COUNTS = (
     "completed", "preemptions", "prompt_tokens", "cached_tokens", "generation_tokens", "itl_sum", "iteration_sum",
@@ -186,6 +187,12 @@ class MetricsPage:
                 for reason in _REASONS
             ],
         )
+        page.counter(
+            "admission_rejections",
+            "Requests turned away by a queue limit, of which this engine has none.",
+            [({"reason": limit}, 0) for limit in _QUEUE_LIMITS],
+            of_an_engine=False,
+        )
         for name, histogram in self._histograms.items():
             page.histogram(name, _HISTOGRAMS[name][0], histogram)
         page.lines.append("# HELP vllm:cache_config_info How the KV cache is laid out.")
@@ -214,16 +221,14 @@ class _Writer:
 
     def gauge(self, name: str, text: str, points: Points) -> None:
         self._head(f"vllm:{name}", text, "gauge")
-        self._points(f"vllm:{name}", points)
+        self.lines.extend(f"vllm:{name}{_labels(more)} {_number(value)}" for more, value in points)
 
-    def counter(self, name: str, text: str, points: Sequence[tuple[Mapping[str, str], float]]) -> None:
+    def counter(self, name: str, text: str, points: Points, *, of_an_engine: bool = True) -> None:
+        labelled = [(_labels(more, of_an_engine), _number(value)) for more, value in points]
         self._head(f"vllm:{name}_total", text, "counter")
-        self._points(f"vllm:{name}_total", points)
+        self.lines.extend(f"vllm:{name}_total{labels} {value}" for labels, value in labelled)
         self._head(f"vllm:{name}_created", text, "gauge")
-        self.lines.extend(f"vllm:{name}_created{_labels(more)} {self._started}" for more, _ in points)
-
-    def _points(self, name: str, points: Points) -> None:
-        self.lines.extend(f"{name}{_labels(more)} {_number(value)}" for more, value in points)
+        self.lines.extend(f"vllm:{name}_created{labels} {self._started}" for labels, _ in labelled)
 
     def histogram(self, name: str, text: str, histogram: _Histogram) -> None:
         full = f"vllm:{name}"
@@ -254,8 +259,9 @@ def _number(value: float) -> str:
     return text
 
 
-def _labels(more: Mapping[str, str]) -> str:
-    pairs = sorted({"engine": "0", "model_name": MODEL_NAME, **more}.items())
+def _labels(more: Mapping[str, str], of_an_engine: bool = True) -> str:
+    engine = {"engine": "0"} if of_an_engine else {}
+    pairs = sorted({**engine, "model_name": MODEL_NAME, **more}.items())
     return "{" + ",".join(f'{name}="{value}"' for name, value in pairs) + "}"
 
 
