@@ -167,16 +167,15 @@ def test_a_closed_gate_sends_clients_away_but_not_the_token_and_not_the_readings
 
 def test_an_engine_that_dies_under_a_client_says_so() -> None:
     async def test(at: Served, client: httpx2.AsyncClient) -> None:
-        calls = [
-            asyncio.create_task(client.post("/v1/completions", json={"prompt": "x", "max_tokens": 4000})),
-            asyncio.create_task(stream(client, {"prompt": "x", "max_tokens": 4000, "stream": True})),
-        ]
+        body = {"prompt": "x", "max_tokens": 4000}
+        plain = asyncio.create_task(client.post("/v1/completions", json=body))
+        streamed = asyncio.create_task(stream(client, {**body, "stream": True}))
         while at.node.running + at.node.waiting < 2:
             at.advance(0.01)
             await asyncio.sleep(0.01)
         at.node.restart(down_seconds=30.0)
         at.advance(0.01)
-        whole, events = await asyncio.gather(*calls)
+        whole, events = await plain, await streamed
         assert (whole.status_code, whole.json()["error"]["message"]) == (500, "the engine died")
         assert "the engine died" in events[-2]
         assert events[-1] == "data: [DONE]"
