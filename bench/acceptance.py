@@ -1,0 +1,147 @@
+"""The long measurements, each printing its figures: `python -m bench.acceptance [NAME...]`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import search
+
+SEEDS = range(1, 21)
+
+
+def simulated() -> bool:
+    """Seeds 1 to 20 of the default scenario."""
+    found = search.outcomes(SEEDS)
+    print(search.table(found))
+    print(search.summary(found))
+    good = sum(o.share >= search.NEARLY for o in found)
+    return (
+        good >= 16
+        and not any(o.worse or o.failed or o.restarts for o in found)
+        and sum(not o.best_is_a_prior for o in found) >= 10
+        and min(o.paired_sd for o in found) >= 0.08
+    )
+
+
+def random_search() -> bool:
+    """The same seeds with random proposals: the scenario must not be an easy one."""
+    found = search.outcomes(SEEDS, arm="random")
+    print(search.table(found))
+    print(search.summary(found))
+    shares = sorted(o.share for o in found)
+    return 1 - (shares[9] + shares[10]) / 2 >= 0.15
+
+
+def equal_candidates() -> bool:
+    """200 campaigns over truly equal configs under a daily swing of 30%."""
+    found = search.outcomes(range(1001, 1201), scenario="aa")
+    promoted = [o.seed for o in found if o.decision == "promoted"]
+    decisions = {d: sum(o.decision == d for o in found) for d in sorted({o.decision for o in found})}
+    print(f"{len(promoted)} promotions of {len(found)} campaigns over equal configs {promoted}; {decisions}")
+    return len(promoted) <= 10
+
+
+def default_is_best() -> bool:
+    """20 campaigns where nothing is better than the start."""
+    found = search.outcomes(SEEDS, scenario="default-is-best")
+    print(search.table(found))
+    print(search.summary(found))
+    return sum(o.decision == "promoted" for o in found) <= 1
+
+
+def real() -> bool:
+    """Campaigns of 15 minutes on a real vLLM 0.32.0 under live traffic."""
+    from bench import real_campaign as bench
+
+    async def run(folder: Path) -> bool:
+        good = True
+        with bench.started(folder / "engine") as engine:
+            await bench.warm(engine)
+            medians = []
+            for number in (1, 2, 3):
+                found = await bench.run_campaign(
+                    engine, folder / f"itl-{number}", minutes=15, knobs=["batch_max_tokens"], seed=number
+                )
+                print(
+                    f"\ncampaign {number}: batch_max_tokens for ITL p99\n{bench.figures(found)}", flush=True
+                )
+                winner = (found.report.get("winner") or {}).get("batch_max_tokens", float("inf"))
+                good &= winner <= 256 and (found.report.get("effect") or {}).get("low", 0) > 0.10
+                good &= not found.traffic.failures
+                medians.append(found.report["calibration"]["incumbent_ttft_p50_seconds"])
+                await bench.detach(folder / f"itl-{number}")
+            limit = 1.10 * sorted(medians)[1]
+            found = await bench.run_campaign(
+                engine,
+                folder / "slo",
+                minutes=15,
+                knobs=["batch_max_tokens"],
+                slo={"ttft_p50_seconds": round(limit, 4)},
+                seed=4,
+            )
+            print(f"\nwith slo.ttft_p50_seconds {limit:.4f}\n{bench.figures(found)}", flush=True)
+            small = [t for t in found.trials if t["values"].get("batch_max_tokens") == 128]
+            good &= bool(small) and all("ttft_p50" in (t["reason"] or "") for t in small)
+            await bench.detach(folder / "slo")
+            found = await bench.run_campaign(
+                engine, folder / "prefill", minutes=15, knobs=["max_prefill_tokens"], seed=5
+            )
+            print(f"\nmax_prefill_tokens alone\n{bench.figures(found)}", flush=True)
+            good &= found.report["decision"] == "promoted" and not found.traffic.failures
+        return good
+
+    with tempfile.TemporaryDirectory(prefix="trimtab-real-") as folder:
+        return asyncio.run(run(Path(folder)))
+
+
+def crash() -> bool:
+    """kill -9 in the middle of a trial, 20 times, on a real server."""
+    from bench import crash as bench
+    from bench import real_campaign
+
+    with tempfile.TemporaryDirectory(prefix="trimtab-crash-") as folder:
+        with real_campaign.started(Path(folder) / "engine") as engine:
+            asyncio.run(real_campaign.warm(engine))
+            found, failures = asyncio.run(bench.crashes(engine, Path(folder) / "tuner", 20, seed=9))
+        print(bench.figures(found, failures))
+    return all(
+        c.back_seconds <= bench.LEASE_SECONDS + 1
+        and c.gate_seconds <= bench.GATE_SECONDS + 1
+        and not c.open_entries
+        and not c.half_trials
+        for c in found
+    )
+
+
+MEASUREMENTS: dict[str, Callable[[], bool]] = {
+    "simulated": simulated,
+    "random": random_search,
+    "equal": equal_candidates,
+    "default-is-best": default_is_best,
+    "crash": crash,
+    "real": real,
+}
+
+
+def main() -> int:
+    """Run the measurements named (all without names); returns 1 if a figure falls short."""
+    parser = argparse.ArgumentParser(prog="python -m bench.acceptance", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", choices=[*MEASUREMENTS, []], metavar="NAME", help=", ".join(MEASUREMENTS)
+    )
+    missed = []
+    for name in parser.parse_args().names or list(MEASUREMENTS):
+        print(f"\n== {name}: {MEASUREMENTS[name].__doc__}", flush=True)
+        if not MEASUREMENTS[name]():
+            missed.append(name)
+    print(f"\n{'all figures reached' if not missed else 'figures not reached: ' + ', '.join(missed)}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
