@@ -1,4 +1,4 @@
-"""The search on the simulated node, seed by seed: what it gained of what there was to gain, and what random search did."""
+"""The search on the simulated node, seed by seed: what it gained of what there was to gain; random search beside it."""
 
 from __future__ import annotations
 
@@ -126,11 +126,12 @@ def outcomes(
 def table(found: Sequence[Outcome]) -> str:
     """One line a seed."""
     lines = ["seed decision      gain   best  share  sd    trials blocks  cpu  best config"]
-    lines += [
-        f"{o.seed:4d} {o.decision:12s} {o.gain:+6.1%} {o.best_gain:+6.1%} {o.share:5.2f}  {o.paired_sd:.3f} {o.trials:6d}"
-        f" {o.blocks:6d} {o.cpu_seconds:5.0f}  {', '.join(f'{k}={v:g}' for k, v in o.best_values.items()) or 'the start'}"
-        for o in found
-    ]
+    for o in found:
+        best = ", ".join(f"{name}={value:g}" for name, value in o.best_values.items()) or "the start"
+        lines.append(
+            f"{o.seed:4d} {o.decision:12s} {o.gain:+6.1%} {o.best_gain:+6.1%} {o.share:5.2f}  {o.paired_sd:.3f}"
+            f" {o.trials:6d} {o.blocks:6d} {o.cpu_seconds:5.0f}  {best}"
+        )
     return "\n".join(lines)
 
 
@@ -138,11 +139,14 @@ def summary(found: Sequence[Outcome]) -> str:
     """The figures of a run."""
     good = sum(o.share >= NEARLY for o in found)
     promoted = sum(o.decision == "promoted" for o in found)
+    worse = sum(o.worse for o in found)
+    noise = [o.paired_sd for o in found]
+    share = median(o.share for o in found)
     return (
-        f"{good} of {len(found)} seeds reach {NEARLY:.0%} of the best gain; {promoted} promotions, {sum(o.worse for o in found)}"
-        f" truly worse; failed requests {sum(o.failed for o in found)}, restarts {sum(o.restarts for o in found)};"
-        f" paired sd {np.nanmin([o.paired_sd for o in found]):.3f} to {np.nanmax([o.paired_sd for o in found]):.3f};"
+        f"{good} of {len(found)} seeds reach {NEARLY:.0%} of the best gain; {promoted} promotions, {worse} truly worse;"
+        f" failed requests {sum(o.failed for o in found)}, restarts {sum(o.restarts for o in found)};"
+        f" paired sd {np.nanmin(noise):.3f} to {np.nanmax(noise):.3f};"
         f" the best differs from every prior in {sum(not o.best_is_a_prior for o in found)} seeds;"
-        f" median share of the best gain {median(o.share for o in found):.2f}, median regret"
-        f" {1 - median(o.share for o in found):.0%} of it; CPU {max(o.cpu_seconds for o in found):.0f} s a seed at most"
+        f" median share of the best gain {share:.2f}, median regret {1 - share:.0%} of it;"
+        f" CPU {max(o.cpu_seconds for o in found):.0f} s a seed at most"
     )
