@@ -132,14 +132,14 @@ def _old(store: Store, id: int, started: float, decision: str, reason: str, rng:
 def _newest(store: Store, running: bool, rng: np.random.Generator) -> None:
     started = NOW - 10_500
     races = {1: (0, 8), 2: (0, 6), 3: (0, 2), 7: (0, 4), 4: (4, 14), 6: (6, 11), 5: (8, 14)}
-    plan: list[tuple[str, list[int]]] = [("calibrate", [0])] * 12
+    plan: list[tuple[str, list[int]]] = [("calibrate", [])]
     plan += [
         ("race", [number for number, (first, last) in races.items() if first <= block < last])
         for block in range(14)
     ]
     plan += [("confirm", [4, 5])] * 12 + [("confirm", [4])] * 6
     if running:
-        plan = plan[:33]
+        plan = plan[:22]
     confirming = {number for phase, numbers in plan if phase == "confirm" for number in numbers}
     with store.session() as session:
         row = _campaign(3, started, phase="confirm" if running else "probation")
@@ -150,16 +150,19 @@ def _newest(store: Store, running: bool, rng: np.random.Generator) -> None:
         clock, epoch = started + 60, 1
         gains: dict[int, dict[str, list[float]]] = {}
         for block, (phase, numbers) in enumerate(plan, 1):
-            order: list[int | None] = [None, *(number or None for number in numbers)]
+            order: list[int | None] = [None, *numbers] if numbers else [None] * 12
             rng.shuffle(order)
-            valid = block != 19
+            valid = block != 8
             for position, trial in enumerate(order):
                 epoch += 1
                 reason = None if valid else "load jumped to 2.1 times its range"
                 session.add(_window(3, block, position, trial, epoch, clock, valid, reason, rng))
                 clock += 52
+            if not numbers:
+                gains_of_noise = rng.normal(0.0, 0.094, 11)
+                session.add_all(_pair(3, block, 0, phase, float(gain)) for gain in gains_of_noise)
             for number in numbers if valid else ():
-                truth = CANDIDATES[number - 1][2] if number else 0.0
+                truth = CANDIDATES[number - 1][2]
                 gain = float(rng.normal(truth, 0.094))
                 gains.setdefault(number, {}).setdefault(phase, []).append(gain)
                 session.add(_pair(3, block, number, phase, gain))
