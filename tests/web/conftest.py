@@ -8,7 +8,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from store import Store, open_store
-from tests.web.seeded import NOW, FakeBody, fill
+from tests.web.fake_body import FakeBody
+from tests.web.seeded import NOW, fill
 from web.app import create_app
 
 _shared_body = FakeBody()

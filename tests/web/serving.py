@@ -13,7 +13,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from store import Store, open_store
-from tests.web.seeded import NOW, FakeBody, fill
+from tests.web.fake_body import FakeBody
+from tests.web.seeded import NOW, fill
 from web.app import create_app, end_streams
 
 

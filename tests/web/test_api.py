@@ -10,7 +10,8 @@ from fastapi.testclient import TestClient
 from change.engine import EngineError, EngineUnreachable
 from store import Store
 from store.models import Campaign
-from tests.web.seeded import WINNER, FakeBody
+from tests.web.fake_body import FakeBody
+from tests.web.seeded import WINNER
 from web import shapes
 from web.app import create_app
 

@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from store import Store
 from tests.prepare import find_program
-from tests.web.seeded import NOW, FakeBody, add_pair, fill
+from tests.web.fake_body import FakeBody
+from tests.web.seeded import NOW, add_pair, fill
 from tests.web.serving import served
 from web.app import create_app
 

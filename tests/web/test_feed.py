@@ -14,7 +14,8 @@ import uvicorn
 from fastapi.sse import ServerSentEvent
 
 from store import Store
-from tests.web.seeded import NOW, FakeBody, add_pair
+from tests.web.fake_body import FakeBody
+from tests.web.seeded import NOW, add_pair
 from web import feed as feed_module
 from web.app import create_app, end_streams
 from web.feed import Feed

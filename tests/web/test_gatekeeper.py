@@ -9,7 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from store import Store
-from tests.web.seeded import NOW, FakeBody
+from tests.web.fake_body import FakeBody
+from tests.web.seeded import NOW
 from web.app import create_app
 from web.gatekeeper import MAX_BODY_BYTES
 from web.sessions import COOKIE, FAILURES_ALLOWED

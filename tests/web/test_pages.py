@@ -12,7 +12,8 @@ from fastapi.testclient import TestClient
 
 from change.engine import EngineUnreachable
 from store import Store
-from tests.web.seeded import NOW, FakeBody
+from tests.web.fake_body import FakeBody
+from tests.web.seeded import NOW
 from web.app import create_app
 
 PAGES = ["/", "/trials", "/trials/2", "/journal", "/knobs"]

@@ -16,7 +16,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from store import open_store
-from tests.web.seeded import NOW, FakeBody, fill
+from tests.web.fake_body import FakeBody
+from tests.web.seeded import NOW, fill
 from web.app import create_app
 
 store = open_store("sqlite:///:memory:")
