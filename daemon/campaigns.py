@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from change.engine import EngineControl, EngineError
 from change.journal import Journal
 from change.lock import EngineLock, LockError
 from collectors.history import History
 from daemon.config import TuneSection
-from daemon.gauges import history_gauges
 from daemon.ledger import abandon_unfinished
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.quiet_hours import local_minute, minute_of_day
-from daemon.tuning import Tuning
 from store import Store, StoreError
 from tuner.settings import Slo
 from web.body import NotFound, Refused
+
+if TYPE_CHECKING:
+    from daemon.tuning import Tuning
+
+RUNS_ALREADY = "a campaign runs already: wait for it, or `trimtab pause` to stop it"
 
 
 class Campaigns:
@@ -86,7 +90,7 @@ class Campaigns:
     ) -> dict[str, Any]:
         """Begin a campaign; raises `Refused` with the reason, or `EngineError`."""
         if self._tuning is not None:
-            raise Refused("a campaign runs already: wait for it, or `trimtab pause` to stop it")
+            raise Refused(RUNS_ALREADY)
         stopped = self._modes.stopped(now)
         if stopped is not None:
             raise Refused(f"nothing is tried now: {stopped}")
@@ -98,6 +102,13 @@ class Campaigns:
             )
         self._sweep(now)
         settings = self._tune.settings(minutes)
+        # Only now and in a thread: the tuner's libraries are large, and a daemon that only watches needs none of them.
+        await asyncio.to_thread(importlib.import_module, "daemon.tuning")
+        from daemon.gauges import history_gauges
+        from daemon.tuning import Tuning
+
+        if self._tuning is not None:
+            raise Refused(RUNS_ALREADY)
         lock = EngineLock(self._lock_dir, state.boot_id, "a campaign")
         try:
             lock.acquire()

@@ -89,7 +89,9 @@ def test_where_nobody_can_be_asked_advise_means_no(
     assert engine.changes == []
 
 
-def test_the_running_daemon_runs_it_and_goes_on_when_the_watcher_leaves(config: str, tmp_path: Path) -> None:
+def test_the_running_daemon_runs_it_and_goes_on_when_the_watcher_leaves(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with trimtab("run", "-c", config) as daemon:
         said(daemon, "look at")
         with trimtab("tune", "--mode", "act", "-c", config) as watcher:
@@ -98,13 +100,10 @@ def test_the_running_daemon_runs_it_and_goes_on_when_the_watcher_leaves(config: 
             _, err = watcher.communicate(timeout=WAIT_SECONDS)
         assert watcher.returncode == 130
         assert "the campaign goes on in the daemon" in err
-        with trimtab("tune", "--mode", "act", "-c", config) as second:
-            _, err = second.communicate(timeout=WAIT_SECONDS)
-        assert second.returncode == 1
-        assert "a campaign runs already" in err
+        assert run(["tune", "--mode", "act", "-c", config]) == 1
+        assert "a campaign runs already" in capsys.readouterr().err
         daemon.send_signal(signal.SIGTERM)
         daemon.communicate(timeout=WAIT_SECONDS)
     assert daemon.returncode == 0
-    with trimtab("report", "--json", "-c", config) as report:
-        out, _ = report.communicate(timeout=WAIT_SECONDS)
-    assert json.loads(out)["reasons"] == ["the daemon was stopped"]
+    assert run(["report", "--json", "-c", config]) == 0
+    assert json.loads(capsys.readouterr().out)["reasons"] == ["the daemon was stopped"]
