@@ -17,23 +17,21 @@ from change.engine import (
     EngineUnreachable,
     RequestPage,
     StaleEpoch,
-    Values,
 )
 from change.journal import Journal, JournalUnwritable
 from change.steps import ChangeRefused
 from daemon.ledger import Ledger
+from daemon.trial_journal import TrialJournal
 from store import Store, StoreError
 from tuner.campaign import Campaign, MakeProposer
 from tuner.messages import (
     Command,
     Decision,
-    Event,
     Observation,
     Promote,
     Renew,
     Retract,
     Switch,
-    TrialChanged,
 )
 from tuner.proposer import Proposer
 from tuner.settings import Slo, TuneSettings
@@ -104,7 +102,7 @@ class Tuning:
         self._ledger = Ledger(store, engine)
         self._state: EngineState | None = None
         self._since = -1
-        self._entries: dict[int, int] = {}
+        self._trials: TrialJournal | None = None
         self._approved: set[str] = set()
         self._asked = 0
         self._held: Promote | None = None
@@ -232,7 +230,8 @@ class Tuning:
             self._finish_early("aborted", f"{reason}: no hot changes are made there")
             return
         try:
-            self._ledger.open(state.boot_id, now, self.settings, self.slo, state.values)
+            number = self._ledger.open(state.boot_id, now, self.settings, self.slo, state.values)
+            self._trials = TrialJournal(self._journal, state.boot_id, number, dict(state.values))
             self._journal.note_launch(state, now)
             self.campaign = Campaign(
                 self.settings, self.slo, state, self._seed, self._ledger.past_winners, self._make_proposer
@@ -271,9 +270,9 @@ class Tuning:
 
     async def _switch(self, now: float, command: Switch) -> Sequence[Command]:
         campaign = self._running()
-        if command.trial is not None and command.trial not in self._entries:
+        if command.trial is not None and self._trials is not None:
             try:
-                self._open_entry(now, command.trial, command.values)
+                self._trials.intend(now, command.trial, command.values)
             except JournalUnwritable as error:
                 return campaign.stop(now, "aborted", f"the journal cannot be written: {error}")
         begun = self._timer() if self._timer else None
@@ -297,8 +296,8 @@ class Tuning:
         if answer.status == "refused":
             return campaign.refused(now, answer.reason or "the engine gave no reason")
         self._state = await self._control.state()
-        if command.trial is not None:
-            self._mark_entry(now, command.trial, answer.effective)
+        if command.trial is not None and self._trials is not None:
+            self._say_store_trouble(self._trials.served(now, command.trial, answer.effective))
         return campaign.answered(now, answer)
 
     async def _promote(self, now: float, command: Promote) -> Sequence[Command]:
@@ -340,48 +339,13 @@ class Tuning:
 
     # Writing down.
 
-    def _open_entry(self, now: float, trial: int, values: Values) -> None:
-        campaign = self._running()
-        state = self._state
-        boot_id = state.boot_id if state is not None else ""
-        self._entries[trial] = self._journal.open(
-            "trial",
-            boot_id,
-            f"campaign {self.campaign_id}",
-            values,
-            campaign.report.incumbent,
-            now,
-            campaign_id=self.campaign_id,
-        )
-
-    def _mark_entry(self, now: float, trial: int, effective: Values) -> None:
-        """Once per trial; a store that fails here loses a note, not the way back, which is on disk already."""
-        entry = self._entries[trial]
-        try:
-            if self._journal.entry(entry).state == "intended":
-                self._journal.mark(entry, "applied", now, effective)
-                self._journal.mark(entry, "verified", now, effective)
-        except StoreError as error:
-            self._say_store_trouble(str(error))
-
     def _record(self, now: float) -> None:
         campaign = self._running()
         events, campaign.events = campaign.events, []
-        self._close_entries(now, events)
-        trouble = self._ledger.write(now, events)
-        self._say_store_trouble(trouble)
+        left_open = self._trials.close(now, events) if self._trials else None
+        self._say_store_trouble(self._ledger.write(now, events) or left_open)
         if campaign.ended and self.report is None:
             self.report = campaign.final_report
-
-    def _close_entries(self, now: float, events: Sequence[Event]) -> None:
-        for event in events:
-            if isinstance(event, TrialChanged) and event.ended is not None and event.number in self._entries:
-                entry = self._entries.pop(event.number)
-                outcome: Literal["done", "undone"] = "done" if event.state == "promoted" else "undone"
-                try:
-                    self._journal.close(entry, outcome, now, event.reason)
-                except StoreError as error:
-                    self._say_store_trouble(str(error))
 
     def _say_store_trouble(self, trouble: str | None) -> None:
         if trouble != self._store_trouble:

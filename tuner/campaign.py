@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from change.engine import EngineState, KnobAnswer, Values
-from change.knobs import differences, problems, search_space
-from tuner import calibration, guard, judge
+from change.knobs import differences, problems
+from tuner import calibration, judge
 from tuner.candidate import Candidate
 from tuner.confirm import Confirmation, Verdict
 from tuner.limits import Limits
@@ -29,33 +28,23 @@ from tuner.messages import (
     TrialState,
 )
 from tuner.objective import Scale, scale
-from tuner.proposer import Proposal, Proposer
+from tuner.proposer import Proposer
 from tuner.race import ACTIVE, Race
 from tuner.report import Report
 from tuner.results import Results
 from tuner.settings import Slo, TuneSettings
-from tuner.space import Dimension, Space
+from tuner.space import Space, space_of
 from tuner.switchback import Arm, ScoredWindow, Switchback, Timing
+from tuner.vigil import Vigil
 from tuner.workload import fingerprint
 
 MAX_CONFIRMED = 2
 PROBATION_WINDOWS = 4
-UNREACHABLE_SECONDS = 120.0
-INCUMBENT_LOOKS = 3600
-"""Looks at the incumbent's queue that its range comes from."""
 PROMISING_ERRORS = 1.3
 """A candidate is confirmed when its smoothed gain is this many standard deviations above zero."""
 
 MakeProposer = Callable[[Space, Values, int, Callable[[Values], list[str]], Sequence[Values]], Proposer]
 Past = Callable[[Mapping[str, float]], Sequence[Values]]
-
-
-def space_of(state: EngineState, settings: TuneSettings) -> Space:
-    """The axes that this engine really has, among the knobs asked for."""
-    ranges = search_space(state.values, state.ceilings, state.floors, settings.knobs)
-    axes = tuple(Dimension(r.name, r.low, r.high, r.log, r.integer, r.zero_is_off) for r in ranges)
-    names = {axis.name for axis in axes}
-    return Space(axes, {name: value for name, value in state.values.items() if name not in names})
 
 
 class Campaign:
@@ -86,21 +75,16 @@ class Campaign:
         self._past = past
         self._make_proposer = make_proposer
         self._space = space_of(state, settings)
-        self._now = self._started = 0.0
+        self._started = 0.0
         self._begun = False
         self._bench = Switchback(self._incumbent, slo, Timing(0, math.inf, 0), settings.lease_seconds, 1000.0)
-        self._waiting: deque[float] = deque(maxlen=INCUMBENT_LOOKS)
-        self._baseline = guard.Baseline(slo)
-        self._watch: guard.Watch | None = None
-        self._unknown = 0
-        self._unreachable_since: float | None = None
+        self._vigil = Vigil(slo, state, settings.max_temperature_celsius)
         self._results: Results | None = None
         self._race: Race | None = None
         self._confirmation: Confirmation | None = None
         self._confirmed = 0
         self._undecided = False
         self._calibration: list[ScoredWindow] = []
-        self._reference = self._margin = 0.0
         self._block = 0
         self._probation_ends = math.inf
 
@@ -169,18 +153,16 @@ class Campaign:
         """Advance by one observation."""
         if self.ended:
             return []
-        self._now = now
         if not self._begun:
             self._begun, self._started, self.report.started = True, now, now
             self._bench.begin(now, self._state.epoch)
         self.report.see(now, seen)
-        if (trouble := self._trouble(now, seen)) is not None:
-            return trouble
-        if seen.waiting is not None and self._bench.in_force.trial is None and self.phase != "probation":
-            self._waiting.append(seen.waiting)
+        if (trouble := self._vigil.trouble(now, seen, self._bench)) is not None:
+            end = self._end if trouble.restore else self._finish
+            return end(now, trouble.decision, trouble.reason)
         commands = self._bench.step(now, seen)
-        if (alarm := self._guarded(now, seen)) is not None:
-            return alarm
+        if (reason := self._vigil.alarm(seen, self._bench)) is not None:
+            return self._abort(now, reason)
         for window in self._bench.scored(now):
             self._take(window)
         match self.phase:
@@ -216,7 +198,7 @@ class Campaign:
             if seconds <= calibration.LOOK_SHARE * self._budget:
                 return []
             return self._end(now, "too_thin", calibration.few_text(len(records), seconds))
-        look = calibration.first_look(records, seconds, self._waiting)
+        look = calibration.first_look(records, seconds, self._vigil.queue)
         watts = self.report.watts_known
         found = scale(self.settings.objective, self.slo, saturated=look.saturated, watts_known=watts)
         self._results = Results(
@@ -241,20 +223,19 @@ class Campaign:
             return self._end(
                 now, "inconclusive", f"too few windows can be measured: {'; '.join(sorted(reasons))}"
             )
-        self._reference, raw = results.calibrate(valid)
-        self._margin = results.scale.margin(self.settings.min_effect, self._reference)
+        raw = results.calibrate(valid, self.settings.min_effect)
         timing, sd = calibration.lengthened(
-            self._bench.timing, results.adjustment.sd, self._margin, self._budget
+            self._bench.timing, results.adjustment.sd, self._known.margin, self._budget
         )
         self._bench.timing = timing
         results.lengthen(sd)
-        self._bench.queue_range = calibration.queue_range(self._waiting)
-        detectable = results.scale.effect(judge.detectable_gain(sd), self._reference)
-        self.report.calibrated(results.scale, self._reference, raw, sd, timing, detectable, valid)
-        self._note("calibrated", f"noise of a pair {sd:.3f}, detectable effect {detectable:.1%}", None)
-        if judge.detectable_gain(sd) > 2 * self._margin:
+        self._bench.queue_range = calibration.queue_range(self._vigil.queue)
+        detectable = results.scale.effect(judge.detectable_gain(sd), self._known.reference)
+        self.report.calibrated(results.scale, self._known.reference, raw, sd, timing, detectable, valid)
+        self._known.note("calibrated", f"noise of a pair {sd:.3f}, detectable effect {detectable:.1%}", None)
+        if judge.detectable_gain(sd) > 2 * self._known.margin:
             return self._end(
-                now, "too_thin", calibration.thin_text(detectable, self.settings, sd, self._margin)
+                now, "too_thin", calibration.thin_text(detectable, self.settings, sd, self._known.margin)
             )
         if not self._space.dimensions:
             return self._end(now, "kept", "there is no hot knob to search here")
@@ -266,7 +247,7 @@ class Campaign:
             self._past(self.report.fingerprint),
         )
         self.report.skipped_priors = proposer.skipped
-        self._race = Race(results, proposer, self._margin, self._drop, self._start)
+        self._race = Race(results, proposer)
         self._enter("race")
         return []
 
@@ -276,7 +257,7 @@ class Campaign:
             return []
         reserve = 2 * judge.LOOKS[-1] * self._window_seconds + (PROBATION_WINDOWS + 1) * self._window_seconds
         left = self._deadline - reserve - now
-        running = race.next_block(left / ((ACTIVE + 1) * self._window_seconds))
+        running = race.next_block(now, left / ((ACTIVE + 1) * self._window_seconds))
         if running == "over":
             return [] if self._bench.settling else self._choose(now)
         self._plan(self._shuffled([Arm(None, self._incumbent), *(Arm(c.number, c.values) for c in running)]))
@@ -313,16 +294,16 @@ class Campaign:
         if ranked and self._confirmed < MAX_CONFIRMED:
             candidate, gain, sd = ranked[0]
             needed = 2 * judge.LOOKS[0] * self._window_seconds + self._bench.timing.settle
-            if gain >= self._margin and gain > PROMISING_ERRORS * sd and now + needed <= self._deadline:
+            if gain >= self._known.margin and gain > PROMISING_ERRORS * sd and now + needed <= self._deadline:
                 return self._challenge(now, candidate, gain, sd)
         for candidate in self.candidates:
             if not candidate.done:
-                self._close(now, candidate, "rejected", "not clearly better in the race")
+                self._known.close(now, candidate, "rejected", "not clearly better in the race")
         if self._undecided:
             return self._end(now, "inconclusive", "the confirmation could not decide")
         if not ranked:
             return self._end(now, "kept", "no candidate stayed within the limits")
-        effect = self._known.scale.effect(ranked[0][1], self._reference)
+        effect = self._known.scale.effect(ranked[0][1], self._known.reference)
         return self._end(
             now, "kept", f"no other candidate was worth a confirmation: the best looked like {effect:+.1%}"
         )
@@ -330,16 +311,18 @@ class Campaign:
     def _challenge(self, now: float, candidate: Candidate, gain: float, sd: float) -> list[Command]:
         for other in self.candidates:
             if other is not candidate and not other.done:
-                self._close(now, other, "rejected", "another candidate was better in the race")
+                self._known.close(now, other, "rejected", "another candidate was better in the race")
         candidate.state, candidate.reason, candidate.ended = "confirming", None, None
         self._confirmed += 1
         results = self._known
         self._confirmation = Confirmation(
-            candidate, results.limits, results.adjustments, self._margin, self._reference
+            candidate, results.limits, results.adjustments, self._known.margin, self._known.reference
         )
         self.events.append(candidate.row())
-        effect = results.scale.effect(gain, self._reference)
-        self._note("confirm", f"looked like {effect:+.1%} in the race", candidate, {"gain": gain, "sd": sd})
+        effect = results.scale.effect(gain, self._known.reference)
+        self._known.note(
+            "confirm", f"looked like {effect:+.1%} in the race", candidate, {"gain": gain, "sd": sd}
+        )
         self._enter("confirm")
         return []
 
@@ -349,7 +332,7 @@ class Campaign:
         self._undecided = self._undecided or verdict.outcome == "inconclusive"
         self.report.judged(verdict, others)
         figures = {**verdict.effect, "p_value": verdict.p_value, "level": judge.NOMINAL_LEVEL}
-        self._note(verdict.outcome, verdict.text, challenger, figures)
+        self._known.note(verdict.outcome, verdict.text, challenger, figures)
         states: dict[str, TrialState] = {
             "promote": "promoted",
             "reject": "rejected",
@@ -358,7 +341,7 @@ class Campaign:
         candidate_state = states[verdict.outcome]
         challenger.effect = verdict.effect
         if candidate_state == "promoted":
-            self._close(now, challenger, candidate_state, verdict.text)
+            self._known.close(now, challenger, candidate_state, verdict.text)
             self.report.promoted(challenger)
             self._bench.promote(Arm(challenger.number, challenger.values))
             self._enter("probation")
@@ -367,28 +350,16 @@ class Campaign:
 
     def _leave(self, now: float, candidate: Candidate, state: TrialState, reason: str) -> list[Command]:
         """A trial ends; if it was serving, the incumbent comes back at once."""
-        self._close(now, candidate, state, reason)
+        self._known.close(now, candidate, state, reason)
         self._bench.abandon(candidate.number)
         if self._confirmation is not None and self._confirmation.challenger is candidate:
             self._confirmation = None
         return [self._bench.restore()] if self._bench.in_force.trial == candidate.number else []
 
-    def _guarded(self, now: float, seen: Observation) -> list[Command] | None:
-        """Look at the candidate that serves: is it breaking something now?"""
-        trial = self._bench.in_force.trial
-        if trial is None or self._results is None or self._bench.applied_at is None:
-            return None
-        watch = self._watch
-        if watch is None or watch.epoch != self._bench.epoch:
-            watch = self._watch = guard.Watch(self.slo, self._bench.epoch)
-        watch.see(seen.page.records if seen.page else (), seen.errors)
-        serving = guard.Serving(seen.waiting, seen.temperature, self._unknown, seen.alert)
-        queue = max(self._waiting, default=0.0)
-        reason = watch.verdict(serving, self._baseline, queue, self.settings.max_temperature_celsius)
-        if reason is None:
-            return None
-        candidate = self._results.candidate(trial)
-        self._note("abort", reason, candidate)
+    def _abort(self, now: float, reason: str) -> list[Command]:
+        """The candidate that serves broke a guard: back to the incumbent in one call."""
+        candidate = self._known.candidate(self._bench.in_force.trial or 0)
+        self._known.note("abort", reason, candidate)
         if self.phase == "probation":
             self.report.returned()
             return [
@@ -396,28 +367,6 @@ class Campaign:
                 *self._finish(now, "aborted", f"returned in probation: {reason}"),
             ]
         return self._leave(now, candidate, "aborted", reason)
-
-    def _trouble(self, now: float, seen: Observation) -> list[Command] | None:
-        """The engine is gone, another one, or somebody else's."""
-        self._unknown = 0 if seen.page is not None else self._unknown + 1
-        if seen.state is None:
-            self._unreachable_since = self._unreachable_since if self._unreachable_since is not None else now
-            self._bench.spoil("the engine was out of reach")
-            if now - self._unreachable_since > UNREACHABLE_SECONDS:
-                return self._end(
-                    now, "aborted", f"the engine was out of reach for {UNREACHABLE_SECONDS:.0f} s"
-                )
-            return None
-        self._unreachable_since = None
-        if seen.state.boot_id != self._state.boot_id:
-            return self._finish(now, "superseded", "the engine was restarted")
-        if self._bench.applied_at is None or seen.state.epoch == self._bench.epoch:
-            return None
-        if not differences(self._incumbent, seen.state.values):
-            # Our lease ran out while nobody could renew it: the engine did what it was told.
-            self._bench.lease_ran_out(now, seen.state.epoch)
-            return None
-        return self._finish(now, "superseded", "somebody else changed the engine")
 
     # Bookkeeping.
 
@@ -430,7 +379,7 @@ class Campaign:
         results = self._known
         results.close_window(window)
         if window.valid and window.arm.trial is None:
-            self._baseline.add(window.records)
+            self._vigil.learn(window.records)
         if self.phase == "calibrate":
             self._calibration.append(window)
             return
@@ -448,30 +397,10 @@ class Campaign:
     def _shuffled(self, arms: list[Arm]) -> list[Arm]:
         return [arms[i] for i in self._random.permutation(len(arms))]
 
-    def _start(self, proposal: Proposal) -> Candidate:
-        candidate = Candidate(len(self.candidates) + 1, proposal, self._now)
-        self._known.candidates.append(candidate)
-        self.events.append(candidate.row())
-        return candidate
-
-    def _drop(self, candidate: Candidate, reason: str) -> None:
-        self._close(self._now, candidate, "rejected", reason)
-
-    def _close(self, now: float, candidate: Candidate, state: TrialState, reason: str) -> None:
-        candidate.state, candidate.reason, candidate.ended = state, reason, now
-        if candidate.effect is None and candidate.race:
-            candidate.effect = self._known.race_effect(candidate, self._reference)
-        self.events.append(candidate.row())
-
     def _enter(self, phase: Phase) -> None:
         self.phase = phase
         report = self.report
         self.events.append(PhaseChanged(phase, report.fingerprint, report.calibration, report.objective))
-
-    def _note(
-        self, kind: str, text: str, candidate: Candidate | None, figures: Mapping[str, Any] | None = None
-    ) -> None:
-        self.events.append(Decided(kind, text, candidate.number if candidate else None, figures or {}))
 
     def _end(self, now: float, decision: Decision, reason: str) -> list[Command]:
         """End with the incumbent in force."""
@@ -483,10 +412,10 @@ class Campaign:
     def _finish(self, now: float, decision: Decision, reason: str) -> list[Command]:
         for candidate in self.candidates:
             if not candidate.done:
-                self._close(now, candidate, "inconclusive", f"the campaign ended: {reason}")
+                self._known.close(now, candidate, "inconclusive", f"the campaign ended: {reason}")
         self._bench.clear()
         self.report.reasons.append(reason)
-        self._note("end", f"{decision}: {reason}", None)
+        self.events.append(Decided("end", f"{decision}: {reason}"))
         self._enter("ended")
         self.final_report = self.report.document(now, decision, self._results)
         self.events.append(Ended(decision, self.final_report))

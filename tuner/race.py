@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 from change.engine import Values
 from tuner.candidate import Candidate
-from tuner.proposer import Proposal, Proposer
+from tuner.proposer import Proposer
 from tuner.results import Results
 
 ACTIVE = 3
@@ -21,27 +20,21 @@ ENOUGH_CANDIDATES = 12
 ENOUGH_IMPROVEMENT = 0.15
 """The search ends early once the sampler expects less than this share of the smallest effect from one more."""
 
-Drop = Callable[[Candidate, str], None]
-Start = Callable[[Proposal], Candidate]
-
 
 class Race:
-    """Chooses who runs in the next block; `drop` and `start` tell the campaign what changed."""
+    """Chooses who runs in the next block."""
 
-    def __init__(self, results: Results, proposer: Proposer, margin: float, drop: Drop, start: Start) -> None:
+    def __init__(self, results: Results, proposer: Proposer) -> None:
         self.final = False
         self._results = results
         self._proposer = proposer
-        self._margin = margin
-        self._drop = drop
-        self._start = start
         self._leader = 0.0
 
     def hold(self, name: str, incumbent: Values) -> None:
         """Search without a knob that the engine does not honour."""
         self._proposer.hold(name, incumbent[name])
 
-    def next_block(self, blocks_left: float) -> list[Candidate] | Literal["over"]:
+    def next_block(self, now: float, blocks_left: float) -> list[Candidate] | Literal["over"]:
         """Who runs next beside the incumbent; `blocks_left` is how many full blocks the budget still holds."""
         results = self._results
         results.refit()
@@ -54,15 +47,15 @@ class Race:
             for candidate in few:
                 candidate.state, candidate.reason, candidate.ended = "racing", None, None
             return few or "over"
-        running = self._cut()
+        running = self._cut(now)
         while len(running) < ACTIVE:
             proposal = self._proposer.propose(results.evidence())
             if proposal is None:
                 break
-            running.append(self._start(proposal))
+            running.append(results.start(now, proposal))
         if not running:
             self.final = True
-            return self.next_block(blocks_left)
+            return self.next_block(now, blocks_left)
         return running
 
     def best(self, count: int) -> list[Candidate]:
@@ -86,7 +79,7 @@ class Race:
         ]
         return sorted(rows, key=lambda row: -row[1])
 
-    def _cut(self) -> list[Candidate]:
+    def _cut(self, now: float) -> list[Candidate]:
         running = []
         ranked = self.ranked()
         leader = max([gain for _, gain, _ in ranked], default=0.0)
@@ -98,9 +91,9 @@ class Race:
             if reason is None:
                 running.append(candidate)
             else:
-                self._proposer.learn(better=leader > self._leader + self._margin / 4)
+                self._proposer.learn(better=leader > self._leader + self._results.margin / 4)
                 self._leader = max(self._leader, leader)
-                self._drop(candidate, reason)
+                self._results.close(now, candidate, "rejected", reason)
         return running
 
     def _loses(self, candidate: Candidate, leader: float) -> str | None:
@@ -117,4 +110,4 @@ class Race:
 
     def _searched(self) -> bool:
         enough = len(self._results.candidates) >= ENOUGH_CANDIDATES
-        return enough and self._proposer.expected_improvement < ENOUGH_IMPROVEMENT * self._margin
+        return enough and self._proposer.expected_improvement < ENOUGH_IMPROVEMENT * self._results.margin

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -12,14 +12,17 @@ from change.engine import Values
 from tuner.adjust import Adjustment, Contrast, contrast, fit, unadjusted
 from tuner.candidate import Candidate
 from tuner.limits import Excess, Limits, other_gains
-from tuner.messages import Event, PairPhase, PairScored, WindowClosed
+from tuner.messages import Decided, Event, PairPhase, PairScored, TrialState, WindowClosed
 from tuner.objective import OBJECTIVE, OTHERS, Scale
-from tuner.proposer import Evidence
+from tuner.proposer import Evidence, Proposal
 from tuner.switchback import ScoredWindow
 
 
 class Results:
-    """Windows, pairs and candidates of one campaign; `events` is where new rows go."""
+    """Windows, pairs and candidates of one campaign; `events` is where new rows go.
+
+    `reference` is the incumbent's mean score and `margin` the smallest effect as a gain, both known once calibrated.
+    """
 
     def __init__(self, events: list[Event], incumbent: Values, limits: Limits) -> None:
         self.incumbent = incumbent
@@ -30,6 +33,8 @@ class Results:
         self.adjustments: dict[str, Adjustment] = {
             name: unadjusted(name, 0.2) for name in (OBJECTIVE, *OTHERS)
         }
+        self.reference = 0.0
+        self.margin = 0.0
         self._prior_sd: dict[str, float] = {}
         self._calibrated = 0
         self._events = events
@@ -50,15 +55,16 @@ class Results:
         """The candidate of a trial number."""
         return self.candidates[number - 1]
 
-    def calibrate(self, windows: Sequence[ScoredWindow]) -> tuple[float, float]:
-        """Pair the incumbent with itself; returns its mean score and the noise of a pair at this window length."""
+    def calibrate(self, windows: Sequence[ScoredWindow], min_effect: float) -> float:
+        """Pair the incumbent with itself; returns the noise of a pair at this window length, before adjustment."""
         scores = [score for w in windows if (score := self.scale.score(w.metrics)) is not None]
         for one, other in pairwise(windows):
             self._pair(one.block, 0, "calibrate", other, one)
-        steps = np.diff(np.array(scores))
-        raw = float(np.sqrt(np.mean(steps**2)))
+        raw = float(np.sqrt(np.mean(np.diff(np.array(scores)) ** 2)))
         self.adjustments = {name: fit(self._contrasts, name, raw) for name in self.adjustments}
-        return float(np.mean(scores)), raw
+        self.reference = float(np.mean(scores))
+        self.margin = self.scale.margin(min_effect, self.reference)
+        return raw
 
     def lengthen(self, sd: float) -> None:
         """Windows get longer: from here on the noise of the objective is `sd`, and the others' falls alike."""
@@ -131,13 +137,37 @@ class Results:
         """The tightest soft limit of a racing candidate."""
         return self.limits.worst(candidate.race, self.adjustments)
 
-    def race_effect(self, candidate: Candidate, reference: float) -> dict[str, float | int | str]:
+    def start(self, now: float, proposal: Proposal) -> Candidate:
+        """A new trial."""
+        candidate = Candidate(len(self.candidates) + 1, proposal, now)
+        self.candidates.append(candidate)
+        self._events.append(candidate.row())
+        return candidate
+
+    def close(self, now: float, candidate: Candidate, state: TrialState, reason: str) -> None:
+        """A trial ends; one that was never confirmed keeps what the race saw of it."""
+        candidate.state, candidate.reason, candidate.ended = state, reason, now
+        if candidate.race and not candidate.confirmation:
+            candidate.effect = self.race_effect(candidate)
+        self._events.append(candidate.row())
+
+    def note(
+        self,
+        kind: str,
+        text: str,
+        candidate: Candidate | None = None,
+        figures: Mapping[str, object] | None = None,
+    ) -> None:
+        """A decision with the figures it saw."""
+        self._events.append(Decided(kind, text, candidate.number if candidate else None, figures or {}))
+
+    def race_effect(self, candidate: Candidate) -> dict[str, float | int | str]:
         """What the race saw of a candidate, as ratios - 1; the interval is one standard error, no claim."""
         gain, error = self.gain(candidate), self.error(candidate)
         return {
-            "median": self.scale.effect(gain, reference),
-            "low": self.scale.effect(gain - error, reference),
-            "high": self.scale.effect(gain + error, reference),
+            "median": self.scale.effect(gain, self.reference),
+            "low": self.scale.effect(gain - error, self.reference),
+            "high": self.scale.effect(gain + error, self.reference),
             "pairs": len(candidate.race),
             "phase": "race",
         }

@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from change.engine import Values
+from change.engine import EngineState, Values
+from change.knobs import search_space
+from tuner.settings import TuneSettings
 
 OFF = 1.0
 """A cap that is off is the largest cap: it stands at the top of its axis."""
@@ -79,3 +81,11 @@ class Space:
     def without(self, name: str, value: float) -> Space:
         """The space with one knob held at a value, for a knob that the engine does not honour."""
         return Space(tuple(d for d in self.dimensions if d.name != name), {**self.fixed, name: value})
+
+
+def space_of(state: EngineState, settings: TuneSettings) -> Space:
+    """The axes that this engine really has, among the knobs asked for."""
+    ranges = search_space(state.values, state.ceilings, state.floors, settings.knobs)
+    axes = tuple(Dimension(r.name, r.low, r.high, r.log, r.integer, r.zero_is_off) for r in ranges)
+    names = {axis.name for axis in axes}
+    return Space(axes, {name: value for name, value in state.values.items() if name not in names})
