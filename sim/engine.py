@@ -137,8 +137,6 @@ class Engine:
         self._end = _NEVER
         self._duration = 0.0
         self._chunks: list[tuple[Request, int]] = []
-        self._step_epoch = epoch
-        self._step_gaps: list[int] = []
 
         # arrivals
         self._times: list[float] = []
@@ -201,7 +199,7 @@ class Engine:
         self._watermark_blocks = int(watermark * self.physics.kv_blocks)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Count gaps and first tokens of the steps scheduled from now on under `epoch`."""
+        """Count gaps, first tokens and finishes from now on under `epoch`."""
         self.epoch = epoch
         self.gaps[epoch] = [0] * GAP_BUCKETS
         if len(self.gaps) > _EPOCHS_KEPT:
@@ -263,6 +261,11 @@ class Engine:
         """Requests that generate."""
         return self._decoding
 
+    @property
+    def context_tokens(self) -> int:
+        """Tokens that the generating requests have behind them, as of the last step's end."""
+        return self._context
+
     def drop_all(self) -> int:
         """Lose every request inside, as a killed engine does; the number lost."""
         lost = len(self.waiting) + len(self.running)
@@ -310,7 +313,9 @@ class Engine:
         decoding, context, step = self._decoding, self._context, self._step
         end, duration = self._end, self._duration
         chunks, prefilling = self._chunks, self._prefilling
-        step_epoch, gaps = self._step_epoch, self._step_gaps
+        # A step counts in the epoch in which it ends, as its tokens do for the plugin.
+        epoch = self.epoch
+        gaps = self.gaps[epoch]
         now = self.clock
         itl_sum = self.itl_sum
         steps = tokens_out = iteration_sum = 0
@@ -362,7 +367,7 @@ class Engine:
                             request.generated += 1
                             if request.first_token is None:
                                 request.first_token = now
-                                request.epoch_first = step_epoch
+                                request.epoch_first = epoch
                                 self.prompt_tokens += request.prompt
                                 self.cached_tokens += request.cached
                                 self.first_tokens.append(now - request.arrival)
@@ -374,7 +379,7 @@ class Engine:
                                 itl_sum += gap
                             left = request.output - request.generated
                             if left == 0:
-                                self._finish(request, now, step_epoch)
+                                self._finish(request, now, epoch)
                                 continue
                             request.start_step = step
                             request.finish_step = last = step + left
@@ -396,7 +401,7 @@ class Engine:
                         decoding -= 1
                         context -= request.done + step - request.start_step
                         request.generated = request.output
-                        self._finish(request, now, step_epoch)
+                        self._finish(request, now, epoch)
                 if now >= self._next_arrival:
                     self.accept(now)
 
@@ -407,8 +412,8 @@ class Engine:
 
             # ---- schedule the next step
             step += 1
-            step_epoch = self.epoch
-            gaps = self.gaps[step_epoch]
+            epoch = self.epoch
+            gaps = self.gaps[epoch]
             preempted = False
             if step in block_at:
                 self._decoding, self._context, self._step = decoding, context, step
@@ -515,7 +520,6 @@ class Engine:
         self._decoding, self._context, self._step = decoding, context, step
         self._end, self._duration = end, duration
         self._chunks = chunks
-        self._step_epoch, self._step_gaps = step_epoch, gaps
         self.itl_sum = itl_sum
         self.steps += steps
         self.generation_tokens += tokens_out

@@ -50,7 +50,7 @@ class SimulatedControl:
         self._values: dict[str, float] = dict(scenario.effective(scenario.launch))
         self._requested: dict[str, float] = dict(scenario.launch)
         self._revert: dict[str, float] = dict(self._requested)
-        self._old_gaps: dict[int, Mapping[int, int]] = {}
+        self._closed_gaps: dict[int, Mapping[int, int]] = {}
         self._ceilings: Values = scenario.ceilings
         self._seq_base = 0
         engine.on_deadline = self._lease_ran_out
@@ -64,7 +64,7 @@ class SimulatedControl:
         self._values = dict(self._scenario.effective(launch))
         self._requested = dict(launch)
         self._revert = dict(launch)
-        self._old_gaps.clear()
+        self._closed_gaps.clear()
         engine.deadline = math.inf
         engine.gate_reopens = -math.inf
         engine.gaps.clear()
@@ -268,18 +268,15 @@ class SimulatedControl:
         }
 
     def _gap_pages(self) -> dict[int, Mapping[int, int]]:
-        gaps = self._engine.gaps
+        engine, closed = self._engine, self._closed_gaps
         pages: dict[int, Mapping[int, int]] = {}
-        old = self._old_gaps
-        for epoch, counts in gaps.items():
-            # The step in flight still counts in the epoch before: an epoch is closed once it is two old.
-            if epoch < self._engine.epoch - 1:
-                known = old.get(epoch)
-                if known is None:
-                    known = old[epoch] = {i: n for i, n in enumerate(counts) if n}
-                pages[epoch] = known
-            else:
-                pages[epoch] = {i: n for i, n in enumerate(counts) if n}
-        if len(old) > 2 * len(gaps):
-            self._old_gaps = {epoch: page for epoch, page in old.items() if epoch in gaps}
+        for epoch, counts in engine.gaps.items():
+            page = closed.get(epoch)
+            if page is None:
+                page = {bucket: n for bucket, n in enumerate(counts) if n}
+                if epoch != engine.epoch:
+                    closed[epoch] = page
+            pages[epoch] = page
+        if len(closed) > 2 * len(pages):
+            self._closed_gaps = {epoch: page for epoch, page in closed.items() if epoch in pages}
         return pages

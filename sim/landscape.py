@@ -45,7 +45,7 @@ def quantile_of_gaps(gaps: Mapping[int, int], q: float) -> float:
     left = q * total
     for bucket in sorted(gaps):
         if left <= gaps[bucket]:
-            return GAP_BASE_SECONDS * GAP_RATIO ** (bucket + left / gaps[bucket])
+            return float(GAP_BASE_SECONDS * GAP_RATIO ** (bucket + left / gaps[bucket]))
         left -= gaps[bucket]
     return math.nan
 
@@ -58,15 +58,15 @@ def objective(first_tokens: Sequence[float], gaps: Mapping[int, int], q: float =
     return math.exp(0.5 * (math.log(ttft) + math.log(quantile_of_gaps(gaps, q))))
 
 
-def score(page: RequestPage, seconds: float) -> float:
-    """Objective of a steady run; infinite if the engine cannot keep up."""
+def score(page: RequestPage) -> float:
+    """Objective of a steady run."""
     ttft = [r.first_token - r.arrival for r in page.records if r.first_token is not None]
     return objective(ttft, page.gaps.get(1, {}))
 
 
 def truth(scenario: Scenario, seed: int, values: Values, seconds: float) -> float:
     """Noise-free objective of a config in seconds."""
-    return score(simulate(scenario, seed, values, seconds), seconds)
+    return score(simulate(scenario, seed, values, seconds))
 
 
 @dataclass(frozen=True, slots=True)
