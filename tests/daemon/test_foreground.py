@@ -6,40 +6,16 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-import yaml
 
 from daemon.cli import run
-from tests.daemon.engine_stand import LAUNCH, TOKEN, EngineStand
+from tests.daemon.engine_stand import LAUNCH, EngineStand
 
 WAIT_SECONDS = 180.0
 
 
-@pytest.fixture
-def engine() -> Iterator[EngineStand]:
-    with EngineStand() as stand:
-        yield stand
-
-
-@pytest.fixture
-def config(tmp_path: Path, engine: EngineStand) -> str:
-    token = tmp_path / "token"
-    token.write_text(TOKEN)
-    values = {
-        "engine": {"url": engine.url, "token_file": str(token), "run_dir": str(tmp_path / "run")},
-        "collect": {"npu_smi": {"enabled": False}, "host": {"enabled": False}},
-        "web": {"port": 0},
-        "store": {"url": f"sqlite:///{tmp_path}/trimtab.db"},
-    }
-    path = tmp_path / "trimtab.yaml"
-    path.write_text(yaml.safe_dump(values))
-    return str(path)
-
-
-def trimtab(*words: str) -> subprocess.Popen[str]:
+def started(*words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "daemon.cli", *words],
         stdin=subprocess.DEVNULL,
@@ -69,7 +45,7 @@ def test_without_traffic_it_says_what_a_campaign_would_need(
 
 
 def test_an_interrupt_ends_it_with_the_incumbent_in_force(config: str, engine: EngineStand) -> None:
-    with trimtab("tune", "--mode", "act", "--json", "-c", config) as process:
+    with started("tune", "--mode", "act", "--json", "-c", config) as process:
         said(process, "phase look")
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=WAIT_SECONDS)
@@ -92,9 +68,9 @@ def test_where_nobody_can_be_asked_advise_means_no(
 def test_the_running_daemon_runs_it_and_goes_on_when_the_watcher_leaves(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with trimtab("run", "-c", config) as daemon:
+    with started("run", "-c", config) as daemon:
         said(daemon, "look at")
-        with trimtab("tune", "--mode", "act", "-c", config) as watcher:
+        with started("tune", "--mode", "act", "-c", config) as watcher:
             said(watcher, "phase look")
             watcher.send_signal(signal.SIGINT)
             _, err = watcher.communicate(timeout=WAIT_SECONDS)

@@ -1,0 +1,77 @@
+"""`trimtab collect`, `knobs` and `doctor`: what is found, and code 1 for what is bad."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+from tests.daemon.engine_stand import TOKEN, EngineStand
+from tests.daemon.trimtab_command import Trimtab
+
+
+def test_collect_prints_samples_and_says_what_failed(trimtab: Trimtab, config: str) -> None:
+    told = trimtab("collect", "--json", "-c", config)
+    assert told.code == 0
+    names = {sample["name"] for sample in told.json["samples"]}
+    assert {"trimtab_engine_requests_running", "trimtab_host_cpus"} <= names
+    assert {s["name"]: s["success"] for s in told.json["sources"]} == {
+        "vllm": True,
+        "npu_smi": False,
+        "host": True,
+    }
+    assert told.err.startswith("trimtab: source npu_smi: ")
+
+
+def test_collecting_one_source_that_fails_is_code_1(trimtab: Trimtab, config: str) -> None:
+    told = trimtab("collect", "--source", "npu_smi", "-c", config)
+    assert told.code == 1
+    assert told.out == "no samples\n"
+
+
+def test_knobs_are_the_engines_own(trimtab: Trimtab, config: str) -> None:
+    rows = {row["name"]: row for row in trimtab("knobs", "--json", "-c", config).json}
+    assert rows["max_num_seqs"]["value"] == 256.0
+    assert rows["max_num_seqs"]["ceiling"] == 256.0
+    assert rows["watermark"]["state"] == "not offered by this engine"
+
+
+def test_knobs_of_another_version_need_no_engine(trimtab: Trimtab) -> None:
+    rows = {
+        row["name"]: row for row in trimtab("knobs", "--engine", "vllm", "--version", "0.20.0", "--json").json
+    }
+    assert "since 0.24" in rows["watermark"]["state"]
+    assert "gone since" in rows["swap_space"]["state"]
+
+
+def test_doctor_shows_every_area_and_code_1_for_what_is_bad(
+    trimtab: Trimtab, config: str, engine: EngineStand
+) -> None:
+    told = trimtab("doctor", "--json", "-c", config)
+    found = {(row["area"], row["name"]): row for row in told.json}
+    assert found["engine", "HTTP"]["verdict"] == "ok"
+    assert found["plugin", "version"]["verdict"] == "ok"
+    assert found["permissions", "store"]["verdict"] == "ok"
+    assert told.code == 0, [row for row in told.json if row["verdict"] == "bad"]
+    assert all(row["mend"] for row in told.json if row["verdict"] in ("bad", "warn"))
+    engine.version = "0.9.0"
+    told = trimtab("doctor", "-c", config)
+    assert told.code == 1
+    assert "install the same version of both" in told.out
+    engine.stop()
+    assert trimtab("doctor", "-c", config).code == 1
+
+
+def test_the_bundle_holds_no_secret(trimtab: Trimtab, config: str, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.tar.gz"
+    told = trimtab("doctor", "--bundle", str(bundle), "-c", config)
+    assert told.code == 0
+    assert bundle.stat().st_mode & 0o777 == 0o600
+    with tarfile.open(bundle) as archive:
+        texts = {}
+        for member in archive.getmembers():
+            file = archive.extractfile(member)
+            assert file is not None
+            texts[member.name.split("/")[-1]] = file.read().decode()
+    assert {"findings.json", "config.yaml", "packages.txt", "journal.json"} == set(texts)
+    assert not any(TOKEN in text for text in texts.values())
+    assert "token_file" in texts["config.yaml"]

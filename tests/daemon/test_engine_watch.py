@@ -1,0 +1,145 @@
+"""A new boot of the engine: open changes are ended, what was promoted is put back, but never blindly."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from change.journal import Journal, Promotion
+from change.lock import EngineLock
+from daemon import assembly
+from daemon.config import Config
+from store import open_store
+from tests.daemon.engine_stand import LAUNCH, EngineStand
+from tests.daemon.living import Said, config_for, notices, running, times_said
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+def promote(config: Config, engine: EngineStand, values: dict[str, float]) -> None:
+    store = open_store(config.store_url)
+    launch = dict(engine.launch)
+    Journal(store, engine.url).set_promoted(Promotion(launch, launch, values), time.time())
+    store.close()
+
+
+def test_after_a_restart_with_the_same_flags_what_was_promoted_serves_again(
+    tmp_path: Path, engine: EngineStand
+) -> None:
+    config = config_for(tmp_path, engine)
+    promote(config, engine, {"batch_max_tokens": 512.0})
+
+    async def story() -> None:
+        async with running(config) as one:
+            await one.until(
+                lambda live: (live["engine"].get("values") or {}).get("batch_max_tokens") == 512.0
+            )
+            engine.boot()
+            live = await one.until(
+                lambda live: (
+                    str(live["engine"].get("boot_id")).endswith("-2")
+                    and live["engine"]["values"]["batch_max_tokens"] == 512.0
+                )
+            )
+            assert live["engine"]["lease_remaining_seconds"] is None
+            assert live["engine"]["launch"] == LAUNCH
+            assert notices(live, "the engine restarted")
+
+    asyncio.run(story())
+
+
+def test_after_a_restart_with_other_flags_nothing_is_re_applied_and_it_is_said_once(
+    tmp_path: Path, engine: EngineStand, said: Said
+) -> None:
+    config = config_for(tmp_path, engine)
+    promote(config, engine, {"batch_max_tokens": 512.0})
+
+    async def story() -> None:
+        async with running(config) as one:
+            await one.until(
+                lambda live: (live["engine"].get("values") or {}).get("batch_max_tokens") == 512.0
+            )
+            engine.changes.clear()
+            engine.boot(batch_max_tokens=4096.0)
+            live = await one.until(lambda live: notices(live, "the engine started otherwise"))
+            await asyncio.sleep(0.5)
+            live = await one.live()
+            assert live["engine"]["values"]["batch_max_tokens"] == 4096.0
+            assert engine.changes == []
+
+    asyncio.run(story())
+    assert times_said(said, "the engine started otherwise") == 1
+
+
+@pytest.mark.parametrize("why", ["observe", "kill switch"])
+def test_what_was_promoted_waits_while_nothing_may_be_changed(
+    tmp_path: Path, engine: EngineStand, why: str
+) -> None:
+    config = config_for(tmp_path, engine, mode="observe" if why == "observe" else "act")
+    promote(config, engine, {"batch_max_tokens": 512.0})
+    if why == "kill switch":
+        config.kill_switch_file.parent.mkdir(parents=True)
+        config.kill_switch_file.touch()
+
+    async def story() -> None:
+        async with running(config) as one:
+            await one.until(lambda live: notices(live, "what was promoted is not looked after"))
+            assert engine.changes == []
+            if why == "kill switch":
+                config.kill_switch_file.unlink()
+                await one.until(lambda live: live["engine"]["values"]["batch_max_tokens"] == 512.0)
+
+    asyncio.run(story())
+
+
+def test_a_change_left_open_by_a_crash_is_taken_back_at_the_next_start(
+    tmp_path: Path, engine: EngineStand
+) -> None:
+    config = config_for(tmp_path, engine)
+    store = open_store(config.store_url)
+    journal = Journal(store, engine.url)
+    journal.open(
+        "trial", f"stand-{engine.port}-1", "campaign 1", {"max_num_seqs": 64.0}, {"max_num_seqs": 256.0}, 1.0
+    )
+    engine.values["max_num_seqs"] = 64.0
+    engine.epoch = 7
+
+    async def story() -> None:
+        async with running(config) as one:
+            await one.until(lambda live: live["engine"].get("values") == LAUNCH)
+            await one.until(lambda live: notices(live, "was left open"))
+
+    asyncio.run(story())
+    assert journal.open_entries() == []
+    assert journal.last(1)[0].outcome == "recovered"
+    store.close()
+
+
+def test_while_another_process_changes_the_engine_its_open_change_is_left_alone(
+    tmp_path: Path, engine: EngineStand, said: Said
+) -> None:
+    config = config_for(tmp_path, engine)
+    boot_id = f"stand-{engine.port}-1"
+    store = open_store(config.store_url)
+    journal = Journal(store, engine.url)
+    journal.open("trial", boot_id, "campaign 1", {"max_num_seqs": 64.0}, {"max_num_seqs": 256.0}, 1.0)
+    engine.values["max_num_seqs"] = 64.0
+    other = EngineLock(assembly.lock_dir(config), boot_id, "another campaign")
+    other.acquire()
+
+    async def story() -> None:
+        async with running(config) as one:
+            await one.until(lambda live: notices(live, "another campaign"))
+            await asyncio.sleep(0.3)
+            assert engine.changes == []
+            other.release()
+            await one.until(lambda live: live["engine"].get("values") == LAUNCH)
+            await one.until(lambda live: not notices(live, "another campaign"))
+
+    asyncio.run(story())
+    assert journal.open_entries() == []
+    assert times_said(said, "another campaign") == 1
+    store.close()
