@@ -341,7 +341,8 @@ class Tuning:
 
     def _record(self, now: float) -> None:
         campaign = self._running()
-        events, campaign.events = campaign.events, []
+        events = list(campaign.events)
+        campaign.events.clear()
         left_open = self._trials.close(now, events) if self._trials else None
         self._say_store_trouble(self._ledger.write(now, events) or left_open)
         if campaign.ended and self.report is None:

@@ -16,7 +16,7 @@ ENOUGH_PAIRS = 6
 FINAL_BLOCKS = 5
 """Blocks at the end that go to the best few, so that the choice is not one lucky window's."""
 FINAL_PAIRS = 9
-ENOUGH_CANDIDATES = 12
+ENOUGH_CANDIDATES = 24
 ENOUGH_IMPROVEMENT = 0.15
 """The search ends early once the sampler expects less than this share of the smallest effect from one more."""
 

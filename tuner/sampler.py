@@ -28,6 +28,8 @@ Array = NDArray[np.float64]
 REFIT = 4
 """Candidates after which length scales are fitted anew."""
 POINTS = 1000
+LINE_POINTS = 41
+"""Points along each axis through the best known config: a knob alone, from end to end."""
 """Candidate points that the acquisition is evaluated at."""
 
 
@@ -59,6 +61,8 @@ class Surrogate:
             free if kernel is None else kernel,
             alpha=variances / self._scale**2 + 1e-6,
             optimizer="fmin_l_bfgs_b" if kernel is None else None,
+            n_restarts_optimizer=2 if kernel is None else 0,
+            random_state=0,
         )
         with warnings.catch_warnings(), threadpool_limits(1):
             # A length scale at its bound is a knob without effect, which is an answer and not a failure.
@@ -156,7 +160,10 @@ class GainSampler(BaseSampler):
         # Many knobs do nothing at all: moving only some of them keeps a candidate readable and safe.
         keep = self._rng.random(wide.shape) < 0.4
         wide = np.where(keep, center, wide)
-        draws = np.vstack([wide, near])
+        lines = np.repeat(center[None, :], dimensions * LINE_POINTS, axis=0)
+        for axis in range(dimensions):
+            lines[axis * LINE_POINTS : (axis + 1) * LINE_POINTS, axis] = np.linspace(0.0, 1.0, LINE_POINTS)
+        draws = np.vstack([wide, near, lines])
         if self._avoid is not None and len(self._avoid):
             distance = np.min(np.max(np.abs(draws[:, None, :] - self._avoid[None, :, :]), axis=2), axis=1)
             kept = draws[distance > 0.02]
