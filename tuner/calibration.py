@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from change.engine import RequestRecord
 from tuner.judge import LOOKS, detectable_gain
+from tuner.results import Results
 from tuner.settings import TuneSettings
-from tuner.switchback import Timing
+from tuner.switchback import ScoredWindow, Timing
 from tuner.window import quantile
 
 LOOK_REQUESTS = 60
@@ -83,28 +84,45 @@ def longest_window(budget_seconds: float, washout: float) -> float:
     return max(MIN_WINDOW_SECONDS, CONFIRM_SHARE * budget_seconds / (2 * LOOKS[-1]) - washout)
 
 
-def lengthened(timing: Timing, sd: float, margin: float, budget_seconds: float) -> tuple[Timing, float]:
-    """Timing whose windows are long enough to see twice `margin`, and the noise expected in them.
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """How a campaign measures: `raw_sd` is the noise of a pair at the shortest window, `sd` what is left of it in the
+    windows of `timing` once the traffic's part is out; `thin` says why that is not enough."""
 
-    Noise falls with the square root of the length. If even the longest window is too noisy, that one is returned and
-    the caller sees it by the noise.
+    timing: Timing
+    raw_sd: float
+    sd: float
+    detectable: float
+    thin: str | None
+
+
+def settle(
+    results: Results, windows: Sequence[ScoredWindow], timing: Timing, settings: TuneSettings
+) -> Calibrated:
+    """From the incumbent against itself to windows long enough to see twice the smallest effect.
+
+    Noise falls with the square root of the length. If even the longest window is too noisy the campaign is too thin.
     """
-    wanted_sd = 0.9 * 2.0 * margin / detectable_gain(1.0)
-    window = timing.window * max(1.0, (sd / wanted_sd) ** 2) if sd > 0 else timing.window
-    window = min(window, max(timing.window, longest_window(budget_seconds, timing.washout)))
-    return Timing(timing.washout, window, timing.settle), sd * (timing.window / window) ** 0.5
+    raw = results.calibrate(windows, settings.min_effect)
+    sd = results.adjustment.sd
+    wanted = 0.9 * 2.0 * results.margin / detectable_gain(1.0)
+    budget = settings.minutes * 60.0
+    longest = max(timing.window, longest_window(budget, timing.washout))
+    window = min(timing.window * max(1.0, (sd / wanted) ** 2), longest)
+    sd *= (timing.window / window) ** 0.5
+    results.lengthen(sd)
+    detectable = results.scale.effect(detectable_gain(sd), results.reference)
+    thin = None
+    if detectable_gain(sd) > 2.0 * results.margin:
+        minutes = settings.minutes * (detectable_gain(sd) / (2.0 * results.margin)) ** 2
+        thin = (
+            f"an effect under {detectable:.0%} cannot be told from noise within {settings.minutes:.0f} minutes, and"
+            f" twice tune.min_effect is {2 * settings.min_effect:.0%}: it would take about {minutes:.0f} minutes of"
+            " traffic like this, or a larger tune.min_effect"
+        )
+    return Calibrated(Timing(timing.washout, window, timing.settle), raw, sd, detectable, thin)
 
 
 def queue_range(waiting: Collection[float]) -> float:
     """Upper end of the incumbent's queue: its 95th percentile; unknown is unlimited."""
     return quantile(sorted(waiting), 0.95) if waiting else float("inf")
-
-
-def thin_text(detectable: float, settings: TuneSettings, sd: float, margin: float) -> str:
-    """What would be needed where the noise is too large for the budget."""
-    times = (detectable_gain(sd) / (2.0 * margin)) ** 2
-    return (
-        f"an effect under {detectable:.0%} cannot be told from noise within {settings.minutes:.0f} minutes, and twice"
-        f" tune.min_effect is {2 * settings.min_effect:.0%}: it would take about {times * settings.minutes:.0f} minutes"
-        " of traffic like this, or a larger tune.min_effect"
-    )

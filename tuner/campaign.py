@@ -201,9 +201,8 @@ class Campaign:
         look = calibration.first_look(records, seconds, self._vigil.queue)
         watts = self.report.watts_known
         found = scale(self.settings.objective, self.slo, saturated=look.saturated, watts_known=watts)
-        self._results = Results(
-            self.events, self._incumbent, Limits(found, self.slo, self.settings.max_regression)
-        )
+        limits = Limits(found, self.slo, self.settings.max_regression)
+        self._results = Results(self.events, self._incumbent, limits)
         self.report.looked(found, fingerprint(records, seconds))
         self._bench.timing = calibration.shortest(look, self._budget)
         self._bench.tokens_per_second = look.prefill_tokens_per_second
@@ -217,26 +216,19 @@ class Campaign:
         results = self._known
         valid = [w for w in self._calibration if w.valid and results.scale.score(w.metrics) is not None]
         if len(valid) < calibration.CALIBRATION_WINDOWS // 2:
-            reasons = {
-                w.reason or f"{results.scale.unit} is unknown" for w in self._calibration if w not in valid
-            }
-            return self._end(
-                now, "inconclusive", f"too few windows can be measured: {'; '.join(sorted(reasons))}"
+            reasons = sorted(
+                {w.reason or f"{results.scale.unit} is unknown" for w in self._calibration if w not in valid}
             )
-        raw = results.calibrate(valid, self.settings.min_effect)
-        timing, sd = calibration.lengthened(
-            self._bench.timing, results.adjustment.sd, self._known.margin, self._budget
-        )
-        self._bench.timing = timing
-        results.lengthen(sd)
+            return self._end(now, "inconclusive", f"too few windows can be measured: {'; '.join(reasons)}")
+        found = calibration.settle(results, valid, self._bench.timing, self.settings)
+        self._bench.timing = found.timing
         self._bench.queue_range = calibration.queue_range(self._vigil.queue)
-        detectable = results.scale.effect(judge.detectable_gain(sd), self._known.reference)
-        self.report.calibrated(results.scale, self._known.reference, raw, sd, timing, detectable, valid)
-        self._known.note("calibrated", f"noise of a pair {sd:.3f}, detectable effect {detectable:.1%}", None)
-        if judge.detectable_gain(sd) > 2 * self._known.margin:
-            return self._end(
-                now, "too_thin", calibration.thin_text(detectable, self.settings, sd, self._known.margin)
-            )
+        self.report.calibrated(results, found, valid)
+        results.note(
+            "calibrated", f"noise of a pair {found.sd:.3f}, detectable effect {found.detectable:.1%}"
+        )
+        if found.thin is not None:
+            return self._end(now, "too_thin", found.thin)
         if not self._space.dimensions:
             return self._end(now, "kept", "there is no hot knob to search here")
         proposer = self._make_proposer(
@@ -260,7 +252,7 @@ class Campaign:
         running = race.next_block(now, left / ((ACTIVE + 1) * self._window_seconds))
         if running == "over":
             return [] if self._bench.settling else self._choose(now)
-        self._plan(self._shuffled([Arm(None, self._incumbent), *(Arm(c.number, c.values) for c in running)]))
+        self._plan_beside_incumbent(running)
         return []
 
     def _confirm(self, now: float) -> list[Command]:
@@ -270,19 +262,14 @@ class Campaign:
         verdict = confirmation.look()
         if verdict is None and self._bench.idle and not confirmation.full:
             if now + 2 * self._window_seconds <= self._deadline:
-                challenger = confirmation.challenger
-                self._plan(
-                    self._shuffled([Arm(None, self._incumbent), Arm(challenger.number, challenger.values)])
-                )
+                self._plan_beside_incumbent([confirmation.challenger])
                 confirmation.scheduled += 1
             elif not self._bench.settling:
                 verdict = confirmation.out_of_time()
         return [] if verdict is None else self._decide(now, confirmation.challenger, verdict)
 
     def _probation(self, now: float) -> list[Command]:
-        if now < self._probation_ends:
-            return []
-        return self._finish(now, "promoted", "held through probation")
+        return [] if now < self._probation_ends else self._finish(now, "promoted", "held through probation")
 
     # Decisions.
 
@@ -305,7 +292,7 @@ class Campaign:
             return self._end(now, "kept", "no candidate stayed within the limits")
         effect = self._known.scale.effect(ranked[0][1], self._known.reference)
         return self._end(
-            now, "kept", f"no other candidate was worth a confirmation: the best looked like {effect:+.1%}"
+            now, "kept", f"nothing else was worth a confirmation: the best looked like {effect:+.1%}"
         )
 
     def _challenge(self, now: float, candidate: Candidate, gain: float, sd: float) -> list[Command]:
@@ -315,9 +302,7 @@ class Campaign:
         candidate.state, candidate.reason, candidate.ended = "confirming", None, None
         self._confirmed += 1
         results = self._known
-        self._confirmation = Confirmation(
-            candidate, results.limits, results.adjustments, self._known.margin, self._known.reference
-        )
+        self._confirmation = Confirmation(candidate, results)
         self.events.append(candidate.row())
         effect = results.scale.effect(gain, self._known.reference)
         self._known.note(
@@ -333,20 +318,14 @@ class Campaign:
         self.report.judged(verdict, others)
         figures = {**verdict.effect, "p_value": verdict.p_value, "level": judge.NOMINAL_LEVEL}
         self._known.note(verdict.outcome, verdict.text, challenger, figures)
-        states: dict[str, TrialState] = {
-            "promote": "promoted",
-            "reject": "rejected",
-            "inconclusive": "inconclusive",
-        }
-        candidate_state = states[verdict.outcome]
         challenger.effect = verdict.effect
-        if candidate_state == "promoted":
-            self._known.close(now, challenger, candidate_state, verdict.text)
+        if verdict.outcome == "promoted":
+            self._known.close(now, challenger, verdict.outcome, verdict.text)
             self.report.promoted(challenger)
             self._bench.promote(Arm(challenger.number, challenger.values))
             self._enter("probation")
             return [Promote(challenger.number, challenger.values)]
-        return self._leave(now, challenger, candidate_state, verdict.text)
+        return self._leave(now, challenger, verdict.outcome, verdict.text)
 
     def _leave(self, now: float, candidate: Candidate, state: TrialState, reason: str) -> list[Command]:
         """A trial ends; if it was serving, the incumbent comes back at once."""
@@ -394,8 +373,10 @@ class Campaign:
         if self._results is not None:
             self._results.blocks = self._block
 
-    def _shuffled(self, arms: list[Arm]) -> list[Arm]:
-        return [arms[i] for i in self._random.permutation(len(arms))]
+    def _plan_beside_incumbent(self, candidates: Sequence[Candidate]) -> None:
+        """One block, in random order."""
+        arms = [Arm(None, self._incumbent), *(Arm(c.number, c.values) for c in candidates)]
+        self._plan([arms[i] for i in self._random.permutation(len(arms))])
 
     def _enter(self, phase: Phase) -> None:
         self.phase = phase

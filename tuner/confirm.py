@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
 from tuner import judge
-from tuner.adjust import Adjustment
 from tuner.candidate import Candidate
-from tuner.limits import Limits
 from tuner.objective import OBJECTIVE
+from tuner.results import Results
 
 HOPELESS = 0.3
 """At a look, an estimate under this share of the smallest effect ends the confirmation."""
 
-Outcome = Literal["promote", "reject", "inconclusive"]
+Outcome = Literal["promoted", "rejected", "inconclusive"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +29,16 @@ class Verdict:
 
 
 class Confirmation:
-    """Judges one challenger with coefficients and limits fixed at its start.
+    """Judges one challenger with what was known when it began: its own pairs shape nothing but the verdict."""
 
-    `margin` is the smallest effect and `reference` the incumbent's score, both on the gain scale.
-    """
-
-    def __init__(
-        self,
-        challenger: Candidate,
-        limits: Limits,
-        adjustments: Mapping[str, Adjustment],
-        margin: float,
-        reference: float,
-    ) -> None:
+    def __init__(self, challenger: Candidate, results: Results) -> None:
         self.challenger = challenger
         self.scheduled = 0
         self._spoiled: set[int] = set()
-        self._limits = limits
-        self._adjustments = dict(adjustments)
-        self._margin = margin
-        self._reference = reference
+        self._limits = results.limits
+        self._adjustments = dict(results.adjustments)
+        self._margin = results.margin
+        self._reference = results.reference
         self._looks = list(judge.LOOKS)
 
     @property
@@ -103,11 +91,11 @@ class Confirmation:
         text = f"{effect['median']:+.1%} ({effect['low']:+.1%} to {effect['high']:+.1%}) over {count} pairs"
         excess = self._limits.worst(self.challenger.confirmation.first(count), self._adjustments)
         if excess.broken:
-            return Verdict("reject", f"{excess} over {count} pairs", effect, found.p_value)
+            return Verdict("rejected", f"{excess} over {count} pairs", effect, found.p_value)
         if found.p_value <= judge.NOMINAL_LEVEL and found.median >= self._margin:
-            return Verdict("promote", text, effect, found.p_value)
+            return Verdict("promoted", text, effect, found.p_value)
         if found.high < self._margin or found.median < HOPELESS * self._margin:
-            return Verdict("reject", text, effect, found.p_value)
+            return Verdict("rejected", text, effect, found.p_value)
         if count == judge.LOOKS[-1]:
             return Verdict("inconclusive", text, effect, found.p_value)
         return None

@@ -12,11 +12,12 @@ from tuner.settings import Slo, TuneSettings
 from tuner.window import failed, meets, quantile
 
 if TYPE_CHECKING:
+    from tuner.calibration import Calibrated
     from tuner.candidate import Candidate
     from tuner.confirm import Verdict
     from tuner.messages import Decision, Observation
     from tuner.results import Results
-    from tuner.switchback import ScoredWindow, Timing
+    from tuner.switchback import ScoredWindow
 
 
 class Report:
@@ -79,25 +80,17 @@ class Report:
         if scale.note:
             self.reasons.append(scale.note)
 
-    def calibrated(
-        self,
-        scale: Scale,
-        reference: float,
-        raw_sd: float,
-        sd: float,
-        timing: Timing,
-        detectable: float,
-        windows: Sequence[ScoredWindow],
-    ) -> None:
+    def calibrated(self, results: Results, found: Calibrated, windows: Sequence[ScoredWindow]) -> None:
         """How the campaign measures: noise on the gain scale, seconds, and the effect it can tell from noise."""
+        timing = found.timing
         self.calibration = {
-            "paired_sd": raw_sd,
-            "paired_sd_expected": sd,
+            "paired_sd": found.raw_sd,
+            "paired_sd_expected": found.sd,
             "washout_seconds": timing.washout,
             "window_seconds": timing.window,
             "settle_seconds": timing.settle,
-            "detectable_effect": detectable,
-            "incumbent": scale.value(reference),
+            "detectable_effect": found.detectable,
+            "incumbent": results.scale.value(results.reference),
         }
         for name in sorted(
             {name for window in windows for name in window.metrics if name.endswith("_seconds")}
