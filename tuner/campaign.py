@@ -88,8 +88,6 @@ class Campaign:
         self._block = 0
         self._probation_ends = math.inf
 
-    # What the driver calls.
-
     @property
     def ended(self) -> bool:
         """Whether it is over."""
@@ -270,8 +268,6 @@ class Campaign:
 
     def _probation(self, now: float) -> list[Command]:
         return [] if now < self._probation_ends else self._finish(now, "promoted", "held through probation")
-
-    # Decisions.
 
     def _choose(self, now: float) -> list[Command]:
         """Confirm the best candidate if it is worth it, else keep the incumbent."""

@@ -2,66 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from sqlalchemy import event
 
-from change.apply import ChangeRefused, change, detach, rollback
+from change.apply import ChangeRefused, change
 from change.engine import EngineError, EngineUnreachable, KnobAnswer, StaleEpoch
 from change.journal import Journal, JournalUnwritable
 from change.lock import EngineLock, LockHeld
-from store import Store, open_store
-from store.models import JournalEntry
+from store import open_store
+from tests.change.changing import NOW, manual, promote, run
 from tests.change.plain_engine import LAUNCH, PlainEngine
-
-T = TypeVar("T")
-NOW = 1_700_000_000.0
-
-
-def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(coroutine)
-
-
-@pytest.fixture
-def store(request: pytest.FixtureRequest) -> Store:
-    opened = open_store("sqlite:///:memory:")
-    request.addfinalizer(opened.close)
-    return opened
-
-
-@pytest.fixture
-def journal(store: Store) -> Journal:
-    return Journal(store, "http://127.0.0.1:8000")
-
-
-@pytest.fixture
-def engine() -> PlainEngine:
-    return PlainEngine()
-
-
-def manual(
-    engine: PlainEngine, journal: Journal, lock: EngineLock | None = None, **values: float
-) -> JournalEntry:
-    return run(change(engine, journal, values, kind="manual", actor="cli", now=NOW, lock=lock))
-
-
-def promote(engine: PlainEngine, journal: Journal, campaign_id: int, **values: float) -> JournalEntry:
-    return run(
-        change(
-            engine,
-            journal,
-            values,
-            kind="promotion",
-            actor=f"campaign {campaign_id}",
-            now=NOW,
-            campaign_id=campaign_id,
-        )
-    )
 
 
 class TestChange:
@@ -322,110 +277,3 @@ class TestPromotion:
     def test_a_manual_change_is_not_a_promotion(self, engine: PlainEngine, journal: Journal) -> None:
         manual(engine, journal, batch_max_tokens=512)
         assert journal.promoted() is None
-
-
-class TestRollback:
-    def test_takes_back_the_last_ones_in_reverse_and_can_go_on(
-        self, engine: PlainEngine, journal: Journal
-    ) -> None:
-        manual(engine, journal, batch_max_tokens=1024)
-        second = manual(engine, journal, batch_max_tokens=512, max_num_seqs=64)
-        third = manual(engine, journal, max_num_seqs=32)
-        entry = run(rollback(engine, journal, 2, NOW))
-        assert (entry.kind, entry.outcome, entry.undoes) == ("rollback", "done", [second.id, third.id])
-        assert engine.values == {**LAUNCH, "batch_max_tokens": 1024}
-        run(rollback(engine, journal, 1, NOW))
-        assert engine.values == LAUNCH
-        with pytest.raises(ChangeRefused, match="only 0 changes stand"):
-            run(rollback(engine, journal, 1, NOW))
-
-    def test_leaves_out_what_was_undone_already(self, engine: PlainEngine, journal: Journal) -> None:
-        manual(engine, journal, batch_max_tokens=1024)
-        engine.refuses = "not now"
-        manual(engine, journal, batch_max_tokens=512)
-        engine.refuses = None
-        run(rollback(engine, journal, 1, NOW))
-        assert engine.values == LAUNCH
-
-    def test_of_changes_of_an_earlier_boot_is_refused(self, engine: PlainEngine, journal: Journal) -> None:
-        manual(engine, journal, batch_max_tokens=1024)
-        engine.restart()
-        with pytest.raises(ChangeRefused, match="only 0 changes stand since the engine started"):
-            run(rollback(engine, journal, 1, NOW))
-
-    @pytest.mark.parametrize("n", [0, -1])
-    def test_of_no_changes_is_refused(self, engine: PlainEngine, journal: Journal, n: int) -> None:
-        with pytest.raises(ChangeRefused, match="expected 1 or more"):
-            run(rollback(engine, journal, n, NOW))
-
-    def test_of_a_promotion_leaves_the_one_before_promoted(
-        self, engine: PlainEngine, journal: Journal
-    ) -> None:
-        promote(engine, journal, 3, batch_max_tokens=1024)
-        promote(engine, journal, 4, batch_max_tokens=512)
-        run(rollback(engine, journal, 1, NOW))
-        row = journal.promoted()
-        assert row is not None
-        assert (row.values, row.campaign_id) == ({"batch_max_tokens": 1024}, 3)
-        run(rollback(engine, journal, 1, NOW))
-        assert journal.promoted() is None
-        assert engine.values == LAUNCH
-
-    def test_of_a_manual_change_leaves_the_promotion(self, engine: PlainEngine, journal: Journal) -> None:
-        promote(engine, journal, 3, batch_max_tokens=1024)
-        manual(engine, journal, max_num_seqs=64)
-        run(rollback(engine, journal, 1, NOW))
-        assert journal.promoted() is not None
-
-    def test_goes_back_below_a_floor_that_rose_meanwhile(self, journal: Journal) -> None:
-        """The floor of the token budget follows the running cap; only the engine can judge the whole config."""
-        engine = PlainEngine()
-        engine.values.update(batch_max_tokens=64, max_num_seqs=8)
-        manual(engine, journal, batch_max_tokens=2048, max_num_seqs=256)
-        run(rollback(engine, journal, 1, NOW))
-        assert engine.values["batch_max_tokens"] == 64
-
-
-class TestDetach:
-    def test_gives_the_launch_values_back_forgets_the_promotion_and_opens_the_gate(
-        self, engine: PlainEngine, journal: Journal
-    ) -> None:
-        promote(engine, journal, 3, batch_max_tokens=512)
-        manual(engine, journal, max_num_seqs=64)
-        run(engine.gate("closed", lease_seconds=100, retry_after=1))
-        entry = run(detach(engine, journal, NOW))
-        assert (entry.kind, entry.outcome) == ("detach", "done")
-        assert engine.values == LAUNCH
-        assert run(engine.state()).gate == "open"
-        assert journal.promoted() is None
-
-    def test_of_an_engine_at_its_launch_values_still_forgets_the_promotion(
-        self, engine: PlainEngine, journal: Journal
-    ) -> None:
-        promote(engine, journal, 3, batch_max_tokens=512)
-        engine.restart()
-        run(detach(engine, journal, NOW))
-        assert journal.promoted() is None
-        assert engine.epoch == 0
-
-    def test_of_an_engine_whose_launch_values_nobody_saw_is_refused(self, journal: Journal) -> None:
-        engine = PlainEngine(epoch=5)
-        with pytest.raises(ChangeRefused, match="restart it"):
-            run(detach(engine, journal, NOW))
-
-    def test_can_be_rolled_back(self, engine: PlainEngine, journal: Journal) -> None:
-        promote(engine, journal, 3, batch_max_tokens=512)
-        run(detach(engine, journal, NOW))
-        run(rollback(engine, journal, 1, NOW))
-        assert engine.values["batch_max_tokens"] == 512
-        row = journal.promoted()
-        assert row is not None
-        assert row.values == {"batch_max_tokens": 512}
-
-    def test_a_promotion_after_it_stands_alone(self, engine: PlainEngine, journal: Journal) -> None:
-        promote(engine, journal, 3, batch_max_tokens=512)
-        run(detach(engine, journal, NOW))
-        promote(engine, journal, 4, max_num_seqs=64)
-        row = journal.promoted()
-        assert row is not None
-        assert row.values == {"max_num_seqs": 64}
