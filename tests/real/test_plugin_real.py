@@ -357,25 +357,36 @@ def test_the_running_cap_goes_down_and_up_under_load_on_0_28(
     """On this version a cap lowered without the ratchet ends the engine with an AssertionError."""
     count = 50 if acceptance else 6
 
+    async def running() -> int:
+        return int((await asyncio.to_thread(Scrape, engine_0_28)).total("vllm:num_requests_running"))
+
+    async def until(wanted: Callable[[int], bool]) -> int:
+        begin = time.monotonic()
+        while not wanted(now := await running()):
+            assert time.monotonic() - begin < 60, f"{now} requests are running"
+            await asyncio.sleep(0.05)
+        return now
+
     async def conversation(hot: HotEngine) -> tuple[list[int], int, TrafficReport]:
-        traffic = Traffic(engine_0_28, 14.0, seed=19, prompts=((128, 1.0),), outputs=(48, 96))
-        running: list[int] = []
+        traffic = Traffic(
+            engine_0_28, 30.0, seed=19, prompts=((128, 1.0),), outputs=(100, 200), at_once=24, patience=120
+        )
+        found: list[int] = []
         draining = 0
         async with traffic:
-            while draining < count and len(running) < 3 * count:
-                begin = time.monotonic()
-                while (now := Scrape(engine_0_28).total("vllm:num_requests_running")) < 12:
-                    assert time.monotonic() - begin < 30, "the load does not reach 12 running requests"
-                    await asyncio.sleep(0.05)
-                running.append(int(now))
-                draining += (await switch(hot, lease=30, max_num_seqs=2)).status == "draining"
-                await asyncio.sleep(0.4)
-                await switch(hot, lease=30, max_num_seqs=64)
-        return running, draining, traffic.report
+            while draining < count and len(found) < 3 * count:
+                found.append(await until(lambda now: now >= 12))
+                draining += (await switch(hot, lease=60, max_num_seqs=2)).status == "draining"
+                if len(found) % 6 == 1:
+                    await until(lambda now: now <= 2)
+                else:
+                    await asyncio.sleep(0.4)
+                await switch(hot, lease=60, max_num_seqs=64)
+        return found, draining, traffic.report
 
-    running, draining, report = talk(engine_0_28, conversation)
+    found, draining, report = talk(engine_0_28, conversation)
     say(
-        f"0.28.0, cap 64 to 2 and back {len(running)} times with {min(running)} to {max(running)} running, "
+        f"0.28.0, cap 64 to 2 and back {len(found)} times with {min(found)} to {max(found)} running, "
         f"{draining} drained; {report.succeeded} of {report.sent} requests fine"
     )
     assert engine_0_28.alive

@@ -42,7 +42,8 @@ class Traffic:
     """An open-loop load: Poisson arrivals at `rate` per second, the mix of `PROMPTS` and `OUTPUTS`, all by `seed`.
 
     Every request sent is either succeeded or a failure with its reason: another status than 200, a broken
-    stream, fewer tokens than asked for, or no end within `patience` seconds.
+    stream, fewer tokens than asked for, or no end within `patience` seconds. While `at_once` requests are under
+    way, arrivals are left out.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Traffic:
         prompts: Sequence[tuple[int, float]] = PROMPTS,
         outputs: tuple[int, int] = OUTPUTS,
         headers: Mapping[str, str] | None = None,
+        at_once: int | None = None,
     ) -> None:
         self._url = f"{engine.url}/v1/completions"
         self._rate = rate
@@ -65,6 +67,7 @@ class Traffic:
         self._prompts = tuple(prompts)
         self._outputs = outputs
         self._headers = dict(headers or {})
+        self._at_once = at_once
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[TrafficReport] | None = None
 
@@ -89,6 +92,8 @@ class Traffic:
                     break
                 except TimeoutError:
                     pass  # not asked to stop: time for the next request
+                if self._at_once is not None and len(pending) >= self._at_once:
+                    continue
                 task = asyncio.create_task(self._one(client, body, report))
                 pending.add(task)
                 task.add_done_callback(pending.discard)
