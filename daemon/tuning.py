@@ -172,7 +172,6 @@ class Tuning:
         campaign = self.campaign
         if self._held is not None and "promotion" in self._approved:
             promote, self._held = self._held, None
-            self._approved.discard("promotion")
             await self._do(now, [promote])
         seen = self._gauges(now)
         commands = campaign.step(
@@ -212,6 +211,12 @@ class Tuning:
             page = RequestPage(page.now, page.next_since, 0, (), page.gaps)
         self._since = page.next_since
         return self._state, page
+
+    async def _state_or_none(self) -> EngineState | None:
+        try:
+            return await self._control.state()
+        except EngineError:
+            return None
 
     def _may_start(self) -> bool:
         if self._mode == "act" or "campaign" in self._approved:
@@ -288,6 +293,7 @@ class Tuning:
             return campaign.stop(now, "superseded", f"somebody else changed the engine: {error}")
         except EngineUnreachable:
             # Under a lease the engine comes back to the incumbent by itself; the campaign sees the rest.
+            campaign.unanswered()
             return []
         except EngineError as error:
             return campaign.refused(now, str(error))
@@ -295,14 +301,14 @@ class Tuning:
             campaign.report.switched(self._timer() - begun)
         if answer.status == "refused":
             return campaign.refused(now, answer.reason or "the engine gave no reason")
-        self._state = await self._control.state()
+        self._state = await self._state_or_none()
         if command.trial is not None and self._trials is not None:
             self._say_store_trouble(self._trials.served(now, command.trial, answer.effective))
         return campaign.answered(now, answer)
 
     async def _promote(self, now: float, command: Promote) -> Sequence[Command]:
         campaign = self._running()
-        if self._mode == "advise" and "promotion" not in self._approved and self._held is None:
+        if self._mode == "advise" and "promotion" not in self._approved:
             self._held = command
             self._ask("promotion", f"keep trial {command.trial}: {campaign.report.promotion_text()}")
             return []

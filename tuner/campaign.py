@@ -127,6 +127,10 @@ class Campaign:
                     self._race.hold(name, self._incumbent)
         return self._leave(now, candidate, "invalid", "; ".join(wrong))
 
+    def unanswered(self) -> None:
+        """Nobody answered the last switch; the lease is what is sure."""
+        self._bench.unanswered()
+
     def promoted(self, now: float, state: EngineState) -> list[Command]:
         """The promotion holds in the engine: probation begins."""
         self._bench.begin(now, state.epoch)
@@ -174,8 +178,6 @@ class Campaign:
                 return commands + self._confirm(now)
             case _:
                 return commands + self._probation(now)
-
-    # The phases.
 
     @property
     def _budget(self) -> float:
@@ -342,8 +344,6 @@ class Campaign:
                 *self._finish(now, "aborted", f"returned in probation: {reason}"),
             ]
         return self._leave(now, candidate, "aborted", reason)
-
-    # Bookkeeping.
 
     @property
     def _known(self) -> Results:

@@ -110,6 +110,7 @@ class Switchback:
         self._spoiled: str | None = None
         self._renewed = 0.0
         self._leased = False
+        self._lost = False
         self._settling: deque[_Settling] = deque()
         self._waiting_answer = False
         self._usual_tokens: deque[float] = deque(maxlen=9)
@@ -162,6 +163,14 @@ class Switchback:
         self._in_force, self._leased = Arm(None, self._incumbent), False
         self._epoch, self._applied = epoch, now
 
+    def unanswered(self) -> None:
+        """Nobody knows whether the switch took hold: the incumbent first, then the current window again."""
+        if self._current is not None:
+            self._plan.appendleft(self._current)
+            self._current = None
+        self._in_force, self._leased = Arm(None, self._incumbent), False
+        self._waiting_answer, self._lost, self._applied = False, True, None
+
     def answered(self, now: float, answer: KnobAnswer) -> None:
         """The engine took the switch that was asked for."""
         self._waiting_answer = False
@@ -198,6 +207,11 @@ class Switchback:
             self._watts.append(seen.watts)
         self._npus = seen.npus
         if self._waiting_answer:
+            return []
+        if self._lost and seen.state is not None:
+            self._lost = False
+            return [self._switch(Arm(None, self._incumbent))]
+        if self._lost:
             return []
         commands: list[Command] = []
         if self._current is None:
