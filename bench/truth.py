@@ -15,8 +15,8 @@ from tuner.objective import Scale
 from tuner.settings import Slo
 from tuner.window import Interval, Metrics, measure
 
-SECONDS = 900.0
-"""Simulated seconds behind each truth: some 5,000 requests, the same for every config of a seed."""
+SECONDS = 600.0
+"""Simulated seconds behind each truth: some 3,600 requests, the same for every config of a seed."""
 
 CAPS = (0, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024, 1536)
 BUDGETS = (256, 512, 768, 1024, 1536, 2048, 4096, 8192)
