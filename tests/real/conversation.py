@@ -43,6 +43,7 @@ class Gaps:
     def __init__(self, engine: RealEngine) -> None:
         self._engine = engine
         self._before: Mapping[int, Mapping[int, int]] = {}
+        self._since = 0
         self._longest = 0
         self._done = asyncio.Event()
 
@@ -53,7 +54,8 @@ class Gaps:
 
     async def __aenter__(self) -> Self:
         async with HotEngine(self._engine.url, token=self._engine.token) as hot:
-            self._before = (await read_all(hot))[1].gaps
+            page = (await read_all(hot))[1]
+            self._before, self._since = page.gaps, page.next_since
         self._task = asyncio.create_task(self._watch())
         return self
 
@@ -66,7 +68,9 @@ class Gaps:
             done = False
             while not done:
                 done = self._done.is_set()
-                page = (await read_all(hot))[1]
+                # Only what is new: a thousand records at a time would keep this process and the server's busy.
+                page = (await read_all(hot, self._since))[1]
+                self._since = page.next_since
                 for epoch, counts in page.gaps.items():
                     before = self._before.get(epoch, {})
                     new = (bucket for bucket, count in counts.items() if count > before.get(bucket, 0))

@@ -8,7 +8,6 @@ import re
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
@@ -19,6 +18,7 @@ from daemon.engine.hot import HotEngine
 from tests.real.conversation import Gaps, read_all, switch, talk
 from tests.real.engine import RealEngine, Traffic, TrafficReport
 from tests.real.scrape import Scrape
+from tests.real.switches import Switches, switches_beside
 
 pytestmark = pytest.mark.real
 
@@ -27,35 +27,6 @@ Say = Callable[[str], None]
 ATTEMPTS = 3
 """A machine that others keep busy may spoil a latency, not make one better: the least disturbed attempt counts."""
 Figure = Callable[[list[RequestRecord], dict[int, int]], float]
-
-
-@dataclass
-class Switches:
-    """How long switches took, and beside each a request that the API process answers alone, in seconds."""
-
-    took: list[float] = field(default_factory=list)
-    beside: list[float] = field(default_factory=list)
-
-
-async def timed_switches(hot: HotEngine, engine: RealEngine, count: int, pause: float) -> Switches:
-    """Switch the budget to and fro, and check each answer."""
-    times = Switches()
-    async with httpx2.AsyncClient(base_url=engine.url, trust_env=False) as client:
-        for number in range(count):
-            value = 256 if number % 2 == 0 else 4096
-            epoch = (await hot.state()).epoch
-            begin = time.monotonic()
-            answer = await hot.set_knobs({"batch_max_tokens": value}, if_epoch=epoch, lease_seconds=30)
-            times.took.append(time.monotonic() - begin)
-            assert answer.status == "applied"
-            assert answer.effective == {"batch_max_tokens": value}
-            assert (await hot.state()).values["batch_max_tokens"] == value
-            await asyncio.sleep(pause / 2)
-            begin = time.monotonic()
-            assert (await client.get("/version")).status_code == 200
-            times.beside.append(time.monotonic() - begin)
-            await asyncio.sleep(pause / 2)
-    return times
 
 
 def quantile(values: list[float], q: float) -> float:
@@ -92,7 +63,7 @@ def test_the_plugin_is_found_by_the_engine_and_knows_its_scheduler(
 
 
 def test_an_idle_engine_switches_in_milliseconds(engine_0_32: RealEngine, say: Say) -> None:
-    times = talk(engine_0_32, lambda hot: timed_switches(hot, engine_0_32, 60, 0.01)).took
+    times = asyncio.run(switches_beside(engine_0_32, 60, 0.01)).took
     p50, p99 = statistics.median(times), quantile(times, 0.99)
     say(f"idle switch: p50 {p50 * 1e3:.2f} ms, p99 {p99 * 1e3:.2f} ms of {len(times)}")
     assert p50 <= 0.005
@@ -112,10 +83,7 @@ def test_a_loaded_engine_switches_within_a_step_and_nothing_is_lost(
         count = 200 if acceptance else 50
         async with gaps, traffic:
             await asyncio.sleep(2)
-            # In a thread with a loop of its own, so that the load's own work here does not count.
-            times = await asyncio.to_thread(
-                talk, engine_0_32, lambda own: timed_switches(own, engine_0_32, count, 0.2)
-            )
+            times = await switches_beside(engine_0_32, count, 0.2)
         return times, gaps.longest, traffic.report
 
     for _ in range(ATTEMPTS):
