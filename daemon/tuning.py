@@ -173,6 +173,8 @@ class Tuning:
         if self._held is not None and "promotion" in self._approved:
             promote, self._held = self._held, None
             await self._do(now, [promote])
+            self._record(now)
+            return  # what was read of the engine in this second is from before the promotion
         seen = self._gauges(now)
         commands = campaign.step(
             now,

@@ -91,7 +91,9 @@ class Fits:
         """A surrogate over the evidence as it is now."""
         count, kernel = self._kernels.get(name, (-REFIT, None))
         fresh = (
-            len(points) >= count + REFIT or kernel is None or len(kernel.k2.length_scale) != points.shape[1]
+            len(points) >= count + REFIT
+            or kernel is None
+            or np.size(kernel.k2.length_scale) != points.shape[1]
         )
         found = Surrogate(points, values, variances, None if fresh else kernel)
         if fresh:

@@ -22,6 +22,8 @@ from store.models import Campaign, JournalEntry, Pair, Trial, Window
 from tuner.settings import Slo, TuneSettings
 
 SETTINGS = replace(settings_of(SCENARIOS["default"], None), minutes=240.0)
+QUICK = replace(SETTINGS, knobs=("max_prefill_tokens",), min_effect=0.2, minutes=60.0)
+"""One knob with a large effect: decided within the hour."""
 
 
 class Stand:
@@ -75,7 +77,7 @@ LAUNCH = dict(SCENARIOS["default"].launch)
 
 def test_a_whole_campaign_is_stored_and_its_journal_closed() -> None:
     async def run() -> None:
-        stand = Stand(settings=replace(SETTINGS, min_effect=0.2, minutes=60.0))
+        stand = Stand(settings=QUICK)
         await stand.until(lambda: stand.tuning.done)
         report = stand.tuning.report
         assert report is not None
@@ -186,7 +188,7 @@ def test_a_journal_that_cannot_be_written_means_no_change(monkeypatch: pytest.Mo
 
 def test_advise_asks_before_the_campaign_and_before_the_promotion() -> None:
     async def run() -> None:
-        stand = Stand(mode="advise", settings=replace(SETTINGS, min_effect=0.1))
+        stand = Stand(mode="advise", settings=QUICK)
         await stand.until(lambda: stand.tuning.pending is not None, 10.0)
         assert stand.tuning.pending is not None and stand.tuning.pending.kind == "campaign"
         assert stand.tuning.campaign is None
@@ -205,7 +207,7 @@ def test_advise_asks_before_the_campaign_and_before_the_promotion() -> None:
 
 def test_declining_the_promotion_keeps_the_incumbent() -> None:
     async def run() -> None:
-        stand = Stand(mode="advise", settings=replace(SETTINGS, min_effect=0.1))
+        stand = Stand(mode="advise", settings=QUICK)
         await stand.until(lambda: stand.tuning.pending is not None, 10.0)
         stand.tuning.approve()
         await stand.until(lambda: stand.tuning.pending is not None or stand.tuning.done)
