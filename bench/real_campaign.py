@@ -33,7 +33,12 @@ class RealCampaign:
 
 
 def configuration(
-    engine: RealEngine, folder: Path, minutes: float, knobs: Sequence[str], slo: Mapping[str, float]
+    engine: RealEngine,
+    folder: Path,
+    minutes: float,
+    knobs: Sequence[str],
+    slo: Mapping[str, float],
+    min_effect: float,
 ) -> Path:
     """Write the operator's file: ITL p99 is the objective, no other metric is judged."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +54,7 @@ def configuration(
         "tune": {
             "objective": {"name": "itl", "quantile": 0.99},
             "knobs": list(knobs),
-            "min_effect": MIN_EFFECT,
+            "min_effect": min_effect,
             "max_regression": 1.0,
             "minutes": minutes,
         },
@@ -67,10 +72,11 @@ async def run_campaign(
     minutes: float,
     knobs: Sequence[str],
     slo: Mapping[str, float] | None = None,
+    min_effect: float = MIN_EFFECT,
     seed: int,
 ) -> RealCampaign:
     """Run one campaign under traffic; the engine is left as the campaign leaves it."""
-    path = configuration(engine, folder, minutes, knobs, slo or {})
+    path = configuration(engine, folder, minutes, knobs, slo or {}, min_effect)
     traffic = Traffic(engine, RATE, seed=seed)
     load = asyncio.create_task(traffic.run(minutes * 60 + 120))
     try:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,15 @@ def corpus() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip(NO_CORPUS)
     return Path(folder)
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Print a measured figure, whether or not the test passes."""
+
+    def print_now(text: str) -> None:
+        with capsys.disabled():
+            sys.stdout.write(f"\n  {text}")
+            sys.stdout.flush()
+
+    return print_now

@@ -60,6 +60,9 @@ class Stand:
         campaign = self.tuning.campaign
         return campaign is not None and campaign.in_force.trial is not None
 
+    def asked(self) -> str | None:
+        return None if self.tuning.pending is None else self.tuning.pending.kind
+
     async def values(self) -> dict[str, float]:
         return dict((await self.node.control.state()).values)
 
@@ -189,12 +192,12 @@ def test_a_journal_that_cannot_be_written_means_no_change(monkeypatch: pytest.Mo
 def test_advise_asks_before_the_campaign_and_before_the_promotion() -> None:
     async def run() -> None:
         stand = Stand(mode="advise", settings=QUICK)
-        await stand.until(lambda: stand.tuning.pending is not None, 10.0)
-        assert stand.tuning.pending is not None and stand.tuning.pending.kind == "campaign"
+        await stand.until(lambda: stand.asked() is not None, 10.0)
+        assert stand.asked() == "campaign"
         assert stand.tuning.campaign is None
         stand.tuning.approve()
-        await stand.until(lambda: stand.tuning.pending is not None or stand.tuning.done)
-        assert stand.tuning.pending is not None and stand.tuning.pending.kind == "promotion"
+        await stand.until(lambda: stand.asked() is not None or stand.tuning.done)
+        assert stand.asked() == "promotion"
         stand.node.advance(stand.node.now + 60.0)
         assert await stand.values() == LAUNCH, "nothing is kept while a person thinks"
         stand.tuning.approve()
@@ -208,9 +211,9 @@ def test_advise_asks_before_the_campaign_and_before_the_promotion() -> None:
 def test_declining_the_promotion_keeps_the_incumbent() -> None:
     async def run() -> None:
         stand = Stand(mode="advise", settings=QUICK)
-        await stand.until(lambda: stand.tuning.pending is not None, 10.0)
+        await stand.until(lambda: stand.asked() is not None, 10.0)
         stand.tuning.approve()
-        await stand.until(lambda: stand.tuning.pending is not None or stand.tuning.done)
+        await stand.until(lambda: stand.asked() is not None or stand.tuning.done)
         await stand.tuning.decline(stand.node.now)
         assert stand.tuning.report is not None and stand.tuning.report["decision"] == "kept"
         assert stand.tuning.report["winner"] is None and await stand.values() == LAUNCH

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -39,15 +38,3 @@ def engine_0_28() -> Iterator[RealEngine]:
     with RealEngine("0.28.0", ["--max-num-seqs", "64"]) as engine:
         asyncio.run(warm_up(engine))
         yield engine
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
-    """Print a measured figure, whether or not the test passes."""
-
-    def print_now(text: str) -> None:
-        with capsys.disabled():
-            sys.stdout.write(f"\n  {text}")
-            sys.stdout.flush()
-
-    return print_now
