@@ -259,9 +259,18 @@ def test_the_gate_turns_new_requests_away_lets_running_ones_finish_and_reopens(
 ) -> None:
     async def conversation(hot: HotEngine) -> tuple[TrafficReport, TrafficReport]:
         async with httpx2.AsyncClient(base_url=engine_0_32.url, trust_env=False) as client:
-            # The last is sent before a second has passed, and takes longer than what is left of 1.2.
-            running = asyncio.create_task(Traffic(engine_0_32, 20.0, seed=16, outputs=(200, 200)).run(1.0))
-            await asyncio.sleep(1.2)
+            traffic = Traffic(engine_0_32, 10.0, seed=16, outputs=(200, 200))
+            before = await asyncio.to_thread(Scrape, engine_0_32)
+            running = asyncio.create_task(traffic.run(1.0))
+            await asyncio.sleep(1.0)
+            for _ in range(100):
+                # All that was sent is in the engine or through it, so none can meet the gate.
+                now = await asyncio.to_thread(Scrape, engine_0_32)
+                inside = now.total("vllm:num_requests_running") + now.total("vllm:num_requests_waiting")
+                done = now.total("vllm:request_success_total") - before.total("vllm:request_success_total")
+                if inside and inside + done == traffic.report.sent:
+                    break
+                await asyncio.sleep(0.02)
             await hot.gate("closed", lease_seconds=2.0, retry_after=2.0)
             refused = await client.get("/v1/models")
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")

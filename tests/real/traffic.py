@@ -68,12 +68,14 @@ class Traffic:
         self._outputs = outputs
         self._headers = dict(headers or {})
         self._at_once = at_once
+        self.report = TrafficReport()
+        """What has become of the requests so far."""
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[TrafficReport] | None = None
 
     async def run(self, seconds: float) -> TrafficReport:
         """Send for `seconds`, wait for the answers, and report."""
-        report = TrafficReport()
+        report = self.report
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
         loop = asyncio.get_running_loop()
         pending: set[asyncio.Task[None]] = set()
@@ -116,13 +118,6 @@ class Traffic:
         self._stopping.set()
         if self._task is not None:
             await self._task
-
-    @property
-    def report(self) -> TrafficReport:
-        """What became of a background run that has ended."""
-        if self._task is None:
-            raise RuntimeError("the traffic was not run in the background")
-        return self._task.result()
 
     def _body(self) -> dict[str, object]:
         lengths = [length for length, _ in self._prompts]
