@@ -275,9 +275,9 @@ class Campaign:
         """Confirm the best candidate if it is worth it, else keep the incumbent."""
         assert self._race is not None
         self._known.refit()
-        ranked = self._race.ranked()
-        if ranked and self._confirmed < MAX_CONFIRMED:
-            candidate, gain, sd = ranked[0]
+        found = self._race.choice()
+        if found is not None and self._confirmed < MAX_CONFIRMED:
+            candidate, gain, sd = found
             needed = 2 * judge.LOOKS[0] * self._window_seconds + self._bench.timing.settle
             if gain >= self._known.margin and gain > PROMISING_ERRORS * sd and now + needed <= self._deadline:
                 return self._challenge(now, candidate, gain, sd)
@@ -286,9 +286,9 @@ class Campaign:
                 self._known.close(now, candidate, "rejected", "not clearly better in the race")
         if self._undecided:
             return self._end(now, "inconclusive", "the confirmation could not decide")
-        if not ranked:
+        if found is None:
             return self._end(now, "kept", "no candidate stayed within the limits")
-        effect = self._known.scale.effect(ranked[0][1], self._known.reference)
+        effect = self._known.scale.effect(found[1], self._known.reference)
         return self._end(
             now, "kept", f"nothing else was worth a confirmation: the best looked like {effect:+.1%}"
         )

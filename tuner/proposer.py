@@ -11,7 +11,7 @@ import numpy as np
 import optuna
 
 from change.engine import Values
-from tuner.sampler import Fits, GainSampler, Region
+from tuner.sampler import Array, Fits, GainSampler, Region
 from tuner.space import Dimension, Space
 
 Source = Literal["prior", "past", "step", "sampler"]
@@ -134,12 +134,33 @@ class Proposer:
         """Gain and its standard deviation of each config once its neighbours have had their say."""
         if not self.space.dimensions:
             return [(item.gain, item.variance**0.5) for item in evidence]
-        points = np.array([self.space.encode(item.values) for item in evidence])
-        gains = np.array([item.gain for item in evidence])
-        variances = np.array([item.variance for item in evidence])
+        points, gains, variances = _arrays(self.space, evidence)
         surrogate = self._fits.surrogate("gain", points, gains, variances)
         mean, sd = surrogate.predict(points)
         return [(float(m), float(s)) for m, s in zip(mean, sd, strict=True)]
+
+    def simpler(self, values: Values, evidence: Sequence[Evidence], tolerance: float) -> Proposal | None:
+        """The same config with every knob put back that the evidence says does nothing; None if all of them matter.
+
+        A knob counts as doing nothing when putting it back is expected to lose less than `tolerance` of gain.
+        """
+        current = dict(values)
+        expected = self._expected(current, evidence)
+        for axis in self.space.dimensions:
+            candidate = {**current, axis.name: self.incumbent[axis.name]}
+            found = self._expected(candidate, evidence)
+            if candidate != current and found >= expected - tolerance and not self._problems(candidate):
+                current, expected = candidate, max(found, expected)
+        if not self._new(current):
+            return None
+        self._seen.append(current)
+        return Proposal(current, "sampler", "the leader with fewer knobs moved")
+
+    def _expected(self, values: Values, evidence: Sequence[Evidence]) -> float:
+        points, gains, variances = _arrays(self.space, evidence)
+        surrogate = self._fits.surrogate("gain", points, gains, variances)
+        mean, _ = surrogate.predict(np.array([self.space.encode(values)]))
+        return float(mean[0])
 
     def _sample(self, evidence: Sequence[Evidence]) -> dict[str, float]:
         feasible = [item for item in evidence if item.constraint <= 0]
@@ -199,6 +220,11 @@ class Proposer:
 
     def _new(self, values: Values) -> bool:
         return all(dict(values) != seen for seen in self._seen)
+
+
+def _arrays(space: Space, evidence: Sequence[Evidence]) -> tuple[Array, Array, Array]:
+    points = np.array([space.encode(item.values) for item in evidence])
+    return points, np.array([item.gain for item in evidence]), np.array([item.variance for item in evidence])
 
 
 def _text(values: Values) -> str:

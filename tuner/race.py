@@ -29,6 +29,7 @@ class Race:
         self._results = results
         self._proposer = proposer
         self._leader = 0.0
+        self._simpler: Candidate | None = None
 
     def hold(self, name: str, incumbent: Values) -> None:
         """Search without a knob that the engine does not honour."""
@@ -42,8 +43,9 @@ class Race:
             return "over"
         if not self.final and (blocks_left <= FINAL_BLOCKS or self._searched()):
             self.final = True
+            self._simplify(now)
         if self.final:
-            few = [c for c in self.best(ACTIVE) if len(c.race) < FINAL_PAIRS]
+            few = [c for c in self._finalists() if len(c.race) < FINAL_PAIRS]
             for candidate in few:
                 candidate.state, candidate.reason, candidate.ended = "racing", None, None
             return few or "over"
@@ -55,12 +57,39 @@ class Race:
             running.append(results.start(now, proposal))
         if not running:
             self.final = True
+            self._simplify(now)
             return self.next_block(now, blocks_left)
         return running
 
-    def best(self, count: int) -> list[Candidate]:
-        """The best candidates by smoothed gain that break no limit and may still be chosen."""
-        return [candidate for candidate, _, _ in self.ranked()[:count]]
+    def choice(self) -> tuple[Candidate, float, float] | None:
+        """Who is worth a confirmation, with smoothed gain and its standard deviation.
+
+        Of those that cannot be told from the best, the one that moves the fewest knobs.
+        """
+        ranked = self.ranked()
+        if not ranked:
+            return None
+        _, gain, sd = ranked[0]
+        equal = [row for row in ranked if row[1] >= gain - max(sd, self._results.margin / 2)]
+        return min(equal, key=lambda row: (self._moved(row[0]), -row[1]))
+
+    def _moved(self, candidate: Candidate) -> int:
+        return sum(value != self._results.incumbent.get(name) for name, value in candidate.values.items())
+
+    def _finalists(self) -> list[Candidate]:
+        best = [candidate for candidate, _, _ in self.ranked()[:ACTIVE]]
+        fresh = self._simpler if self._simpler is not None and not self._simpler.done else None
+        return best if fresh is None or fresh in best else [*best[: ACTIVE - 1], fresh]
+
+    def _simplify(self, now: float) -> None:
+        """Once: give the leader without its idle knobs a place among the best few."""
+        ranked = self.ranked()
+        if not ranked:
+            return
+        tolerance = self._results.margin / 2
+        proposal = self._proposer.simpler(ranked[0][0].values, self._results.evidence(), tolerance)
+        if proposal is not None:
+            self._simpler = self._results.start(now, proposal)
 
     def ranked(self) -> list[tuple[Candidate, float, float]]:
         """Candidates with smoothed gain and its standard deviation, best first."""
