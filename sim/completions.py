@@ -12,11 +12,11 @@ from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from sim.engine import Request
 from sim.metrics_page import MODEL_NAME
 from sim.pace import Pace
 from sim.physics import MAX_MODEL_LEN
 from sim.plugin_api import read_body
+from sim.request import Request
 
 MAX_BODY_BYTES = 1024 * 1024
 DEFAULT_MAX_TOKENS = 16

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 from change.engine import Values
 from sim.device import Card
-from sim.engine import Engine, Request
+from sim.engine import Engine
 from sim.hand import SimulatedControl
 from sim.metrics_page import MetricsPage
 from sim.npu_smi import info
 from sim.physics import Jitter
+from sim.request import Request
 from sim.scenario import SCENARIOS, Scenario, stream
 from sim.traffic import Traffic
 
