@@ -17,8 +17,10 @@ NAMES = (
     "requests_per_second",
     "output_tokens_per_request",
     "offered_wait_seconds",
-    "concurrent_start",
+    "temperature_celsius",
 )
+"""What no config can change within a window. How many requests run at its start is not among them: that is the
+config's own doing, and taking it out would take out a part of the gain."""
 RIDGE = 3.0
 """Weight of the pull to zero, in observations: with few pairs the adjustment is small."""
 

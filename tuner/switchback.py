@@ -270,8 +270,6 @@ class Switchback:
                 self._start_context = {}
                 if seen.temperature is not None:
                     self._start_context["temperature_celsius"] = seen.temperature
-                if seen.running is not None and seen.waiting is not None:
-                    self._start_context["concurrent_start"] = seen.running + seen.waiting
                 self._watts.clear()
             return
         if now - self._start < self.timing.window:
