@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from prometheus_client import CollectorRegistry, make_asgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -58,9 +59,9 @@ class Exporter:
         return generate_latest(self._registry)
 
     @property
-    def app(self) -> Callable[..., object]:
+    def app(self) -> Callable[..., Any]:
         """An ASGI application that serves the page, in the format the client asks for."""
-        app: Callable[..., object] = make_asgi_app(self._registry)
+        app: Callable[..., Any] = make_asgi_app(self._registry)
         return app
 
 

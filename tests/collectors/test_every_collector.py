@@ -21,7 +21,7 @@ def names() -> list[str]:
     for module_info in pkgutil.iter_modules(collectors.__path__):
         module = importlib.import_module(f"collectors.{module_info.name}")
         found += [
-            (cls.name, module_info.name)
+            (str(getattr(cls, "name")), module_info.name)  # noqa: B009
             for _, cls in inspect.getmembers(module, inspect.isclass)
             if cls.__module__ == module.__name__
             and isinstance(getattr(cls, "name", None), str)

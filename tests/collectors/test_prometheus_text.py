@@ -171,7 +171,7 @@ def test_a_damaged_page_raises_nothing_but_the_declared_error(damage: list[tuple
 
 
 _names = st.from_regex(r"[a-z_][a-z0-9_]{0,6}", fullmatch=True).filter(lambda name: name != "le")
-_texts = st.text(st.characters(blacklist_categories=("Cs",)), max_size=12)
+_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
 @given(

@@ -69,7 +69,7 @@ def test_nothing_beats_the_launch_values_in_default_is_best(seed: int) -> None:
     start = truth("default-is-best", seed, {})
     rng = stream(seed, "test")
     tried = [draw_config(rng) for _ in range(12)] + [dict(prior) for prior in PRIORS]
-    tried += [{"max_prefill_tokens": cap} for cap in (256, 1024, 2048)] + [{"max_num_seqs": 64}]
+    tried += [{"max_prefill_tokens": float(cap)} for cap in (256, 1024, 2048)] + [{"max_num_seqs": 64.0}]
     assert min(truth("default-is-best", seed, values) for values in tried) > 0.99 * start
 
 

@@ -42,7 +42,7 @@ def test_three_looks_together_keep_the_promised_error() -> None:
     rng = np.random.default_rng(20)
     wrong = 0
     for _ in range(4000):
-        gains = rng.normal(0.0, 1.0, judge.LOOKS[-1])
+        gains = rng.normal(0.0, 1.0, judge.LOOKS[-1]).tolist()
         wrong += any(judge.signed_rank_p(gains[:look]) <= judge.NOMINAL_LEVEL for look in judge.LOOKS)
     # 2.5% with a standard error of 0.25% over 4000 runs.
     assert wrong / 4000 <= judge.CONFIRM_LEVEL + 0.005
@@ -53,6 +53,6 @@ def test_the_detectable_gain_is_found_in_eight_of_ten_cases() -> None:
     gain = judge.detectable_gain(1.0)
     found = 0
     for _ in range(2000):
-        gains = rng.normal(gain, 1.0, judge.LOOKS[-1])
+        gains = rng.normal(gain, 1.0, judge.LOOKS[-1]).tolist()
         found += any(judge.signed_rank_p(gains[:look]) <= judge.NOMINAL_LEVEL for look in judge.LOOKS)
     assert found / 2000 == pytest.approx(0.8, abs=0.03)
