@@ -22,7 +22,7 @@ QUEUE_FACTOR = 3.0
 QUEUE_FLOOR = 8.0
 """A queue shorter than this never trips the guard: three times nothing is nothing."""
 ERROR_STORM = 3
-"""Failed requests or 5xx answers under one candidate that end its trial."""
+"""Failed requests or 5xx answers under one candidate that end its trial, where the SLO allows no share of them."""
 WINDOWS = 12
 """Incumbent windows that its range comes from."""
 UNKNOWN_INTERVALS = 2
@@ -90,6 +90,8 @@ class Watch:
         self.epoch = epoch
         self.failures = 0.0
         self._limits = slo.limits
+        self._error_ratio = slo.error_ratio
+        self._finished = 0
         self._held = {limit.key: 0 for limit in slo.limits}
         self._broken = {limit.key: 0 for limit in slo.limits}
 
@@ -102,6 +104,7 @@ class Watch:
         for record in records:
             if not record.epoch_arrival == record.epoch_first_token == self.epoch:
                 continue
+            self._finished += 1
             self.failures += failed(record)
             for limit in self._limits:
                 flag = breaks(limit, record)
@@ -117,7 +120,7 @@ class Watch:
             return f"request data unknown for {serving.unknown_intervals} intervals"
         if serving.alert is not None:
             return f"alert: {serving.alert}"
-        if self.failures >= ERROR_STORM:
+        if self.failures >= self._most_failures():
             return f"{self.failures:.0f} requests failed"
         if serving.temperature is not None and serving.temperature > max_temperature:
             return f"temperature {serving.temperature:.0f} C above {max_temperature:.0f} C"
@@ -128,6 +131,11 @@ class Watch:
             if (reason := self._over(limit, baseline)) is not None:
                 return reason
         return None
+
+    def _most_failures(self) -> int:
+        if not self._error_ratio:
+            return ERROR_STORM
+        return max(ERROR_STORM, violations_needed(max(self._finished, 1), self._error_ratio))
 
     def _over(self, limit: Limit, baseline: Baseline) -> str | None:
         count, held = self._broken[limit.key], self._held[limit.key]

@@ -98,6 +98,15 @@ def test_a_storm_of_errors_ends_a_trial() -> None:
     assert "failed" in str(check([record(i, reason="error") for i in range(3)]))
 
 
+def test_a_share_of_errors_that_the_slo_allows_is_no_storm() -> None:
+    allowing = Slo(error_ratio=0.05)
+    some = [record(i, reason="error") for i in range(4)] + [record(i) for i in range(96)]
+    assert check(some) is not None
+    assert check(some, slo=allowing) is None
+    many = [record(i, reason="error") for i in range(16)] + [record(i) for i in range(84)]
+    assert "failed" in str(check(many, slo=allowing))
+
+
 def test_unknown_gauges_are_not_judged() -> None:
     assert check(serving=replace(CALM, waiting=None, temperature=None)) is None
 
