@@ -14,6 +14,8 @@ import numpy as np
 
 from change.engine import Values
 from daemon.demo import headless_report
+from sim.scenario import SCENARIOS
+from tuner.judge import LOOKS
 from tuner.proposer import PRIORS, Evidence, Proposer
 from tuner.space import Space
 
@@ -25,7 +27,12 @@ of a truth over some thousands of requests."""
 
 
 class RandomProposer(Proposer):
-    """Random search over the same space with the same windows, races and confirmations."""
+    """Random search over the same space with the same windows and confirmations.
+
+    It has no race: each config is measured as long as the first look of a confirmation, and the best mean is confirmed.
+    """
+
+    pairs_each = LOOKS[0]
 
     def __init__(
         self,
@@ -107,7 +114,7 @@ def outcome(seed: int, scenario: str, minutes: float | None, arm: str) -> Outcom
         report["trials"],
         report["blocks"],
         cpu,
-        0.03,
+        SCENARIOS[scenario].min_effect,
     )
 
 

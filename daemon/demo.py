@@ -34,9 +34,9 @@ def headless_report(
 
 def _truth(scenario: str, seed: int, serving: Values, tuning: Tuning) -> Mapping[str, Any] | None:
     campaign = tuning.campaign
-    if campaign is None or campaign.scale is None:
+    if campaign is None or campaign.results is None:
         return None
-    truth = Truth(scenario, seed, tuning.slo, campaign.scale, tuning.settings.max_regression)
+    truth = Truth(scenario, seed, tuning.slo, campaign.results.scale, tuning.settings.max_regression)
     incumbent = campaign.report.incumbent
     best = truth.best(incumbent)
     return {

@@ -87,7 +87,11 @@ async def _demo(
         engine=EngineSection(url="http://simulated.invalid", run_dir=folder),
         slo=SloSection(**dict(chosen.slo)),
         tune=TuneSection.model_validate(
-            {"objective": chosen.objective, "minutes": minutes or chosen.minutes}
+            {
+                "objective": chosen.objective,
+                "min_effect": chosen.min_effect,
+                "minutes": minutes or chosen.minutes,
+            }
         ),
         store=StoreSection(url=f"sqlite:///{folder / 'demo.db'}"),
         web=WebSection(port=port),

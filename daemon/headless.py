@@ -33,6 +33,7 @@ def settings_of(scenario: Scenario, minutes: float | None) -> TuneSettings:
     return TuneSettings(
         knobs=scenario.knobs,
         objective=Objective(scenario.objective),  # type: ignore[arg-type]
+        min_effect=scenario.min_effect,
         minutes=scenario.minutes if minutes is None else min(minutes, scenario.minutes),
     )
 

@@ -42,6 +42,8 @@ class Physics:
     """What a step pays once it thrashes fully: weights and KV tiles that were pushed out are read again."""
     thrash_sharpness: float
     """How fast the penalty sets in around the knee: the exponent of a Hill curve."""
+    eager_seconds: float
+    """What a step with prefill pays beyond one with decodes alone, for which graphs are captured."""
     sequence_seconds: float
     """Per-sequence cost within the batch knee."""
     batch_knee: float
@@ -65,7 +67,7 @@ class StepTables:
     tokens: list[float]
     """By all tokens of the step: overhead and the roofline."""
     thrash: list[float]
-    """By prefill tokens of the step."""
+    """By prefill tokens of the step: what they cost beside compute and attention, nothing for none."""
     sequences: list[float]
     """By sequences of the step."""
 
@@ -77,9 +79,10 @@ def tables(physics: Physics) -> StepTables:
     p = physics.roofline_sharpness
     compute = tokens * physics.token_seconds
     roofline = (physics.weight_read_seconds**p + compute**p) ** (1.0 / p)
-    # No division by zero, no cliff: half the penalty at the knee, nothing without prefill.
+    # No cliff: half the penalty at the knee.
     hill = tokens**physics.thrash_sharpness
     thrash = physics.thrash_seconds * hill / (hill + physics.thrash_knee_tokens**physics.thrash_sharpness)
+    thrash[1:] += physics.eager_seconds
     sequences = np.arange(MAX_SEQUENCES + 1, dtype=float)
     crowd = np.maximum(sequences - physics.batch_knee, 0.0)
     return StepTables(

@@ -49,6 +49,13 @@ def few_text(requests: int, seconds: float) -> str:
     return f"{requests} requests finished in {seconds:.0f} s: at this rate a campaign needs about {needed:.0f} minutes"
 
 
+def no_time_text(minutes: float, needed_seconds: float) -> str:
+    """What would be needed where the budget ends before a trial could be confirmed."""
+    return (
+        f"{minutes:.0f} minutes leave no time for trials: about {needed_seconds / 60:.0f} are needed at least"
+    )
+
+
 def first_look(records: Sequence[RequestRecord], seconds: float, waiting: Collection[float]) -> FirstLook:
     """Summarise the look; `waiting` are the queue lengths seen."""
     spans = sorted(record.finish - record.arrival for record in records)

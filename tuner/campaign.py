@@ -27,7 +27,7 @@ from tuner.messages import (
     Retract,
     TrialState,
 )
-from tuner.objective import Scale, scale
+from tuner.objective import scale
 from tuner.proposer import Proposer
 from tuner.race import ACTIVE, Race
 from tuner.report import Report
@@ -40,6 +40,7 @@ from tuner.workload import fingerprint
 
 MAX_CONFIRMED = 2
 PROBATION_WINDOWS = 4
+LEAST_BLOCKS = 2
 PROMISING_ERRORS = 1.3
 """A candidate is confirmed when its smoothed gain is this many standard deviations above zero."""
 
@@ -79,7 +80,7 @@ class Campaign:
         self._begun = False
         self._bench = Switchback(self._incumbent, slo, Timing(0, math.inf, 0), settings.lease_seconds, 1000.0)
         self._vigil = Vigil(slo, state, settings.max_temperature_celsius)
-        self._results: Results | None = None
+        self.results: Results | None = None
         self._race: Race | None = None
         self._confirmation: Confirmation | None = None
         self._confirmed = 0
@@ -99,22 +100,17 @@ class Campaign:
         return self._bench.in_force
 
     @property
-    def scale(self) -> Scale | None:
-        """The objective's scale, once the look has shown which it is."""
-        return self._results.scale if self._results else None
-
-    @property
     def candidates(self) -> Sequence[Candidate]:
         """Every trial so far."""
-        return self._results.candidates if self._results else ()
+        return self.results.candidates if self.results else ()
 
     def answered(self, now: float, answer: KnobAnswer) -> list[Command]:
         """The engine applied the last switch or promotion; what it made of it may end the trial."""
         arm = self._bench.in_force
         self._bench.answered(now, answer)
-        if arm.trial is None or self._results is None:
+        if arm.trial is None or self.results is None:
             return []
-        candidate = self._results.candidate(arm.trial)
+        candidate = self.results.candidate(arm.trial)
         candidate.effective = {
             name: answer.effective[name] for name in arm.values if name in answer.effective
         }
@@ -143,9 +139,9 @@ class Campaign:
         if self.phase == "probation":
             self.report.returned()
             return self._end(now, "aborted", reason)
-        if arm.trial is None or self._results is None:
+        if arm.trial is None or self.results is None:
             return self._end(now, "aborted", f"the engine refused the incumbent's values: {reason}")
-        return self._leave(now, self._results.candidate(arm.trial), "invalid", reason)
+        return self._leave(now, self.results.candidate(arm.trial), "invalid", reason)
 
     def stop(self, now: float, decision: Decision, reason: str) -> list[Command]:
         """End it from outside; the incumbent is put back in one call."""
@@ -202,7 +198,7 @@ class Campaign:
         watts = self.report.watts_known
         found = scale(self.settings.objective, self.slo, saturated=look.saturated, watts_known=watts)
         limits = Limits(found, self.slo, self.settings.max_regression)
-        self._results = Results(self.events, self._incumbent, limits)
+        self.results = Results(self.events, self._incumbent, limits)
         self.report.looked(found, fingerprint(records, seconds))
         self._bench.timing = calibration.shortest(look, self._budget)
         self._bench.tokens_per_second = look.prefill_tokens_per_second
@@ -231,13 +227,8 @@ class Campaign:
             return self._end(now, "too_thin", found.thin)
         if not self._space.dimensions:
             return self._end(now, "kept", "there is no hot knob to search here")
-        proposer = self._make_proposer(
-            self._space,
-            self._incumbent,
-            int(self._random.integers(2**31)),
-            lambda values: problems(values, self._state.ceilings, self._state.floors),
-            self._past(self.report.fingerprint),
-        )
+        seed, past = int(self._random.integers(2**31)), self._past(self.report.fingerprint)
+        proposer = self._make_proposer(self._space, self._incumbent, seed, self._problems, past)
         self.report.skipped_priors = proposer.skipped
         self._race = Race(results, proposer)
         self._enter("race")
@@ -249,6 +240,9 @@ class Campaign:
             return []
         reserve = 2 * judge.LOOKS[-1] * self._window_seconds + (PROBATION_WINDOWS + 1) * self._window_seconds
         left = self._deadline - reserve - now
+        needed = self._budget - left + LEAST_BLOCKS * (ACTIVE + 1) * self._window_seconds
+        if not self.candidates and needed > self._budget:
+            return self._end(now, "too_thin", calibration.no_time_text(self.settings.minutes, needed))
         running = race.next_block(now, left / ((ACTIVE + 1) * self._window_seconds))
         if running == "over":
             return [] if self._bench.settling else self._choose(now)
@@ -347,8 +341,11 @@ class Campaign:
 
     @property
     def _known(self) -> Results:
-        assert self._results is not None, "nothing has been looked at yet"
-        return self._results
+        assert self.results is not None, "nothing has been looked at yet"
+        return self.results
+
+    def _problems(self, values: Values) -> list[str]:
+        return problems(values, self._state.ceilings, self._state.floors)
 
     def _take(self, window: ScoredWindow) -> None:
         results = self._known
@@ -366,8 +363,8 @@ class Campaign:
     def _plan(self, arms: Sequence[Arm]) -> None:
         self._block += 1
         self._bench.plan(self._block, arms)
-        if self._results is not None:
-            self._results.blocks = self._block
+        if self.results is not None:
+            self.results.blocks = self._block
 
     def _plan_beside_incumbent(self, candidates: Sequence[Candidate]) -> None:
         """One block, in random order."""
@@ -394,6 +391,6 @@ class Campaign:
         self.report.reasons.append(reason)
         self.events.append(Decided("end", f"{decision}: {reason}"))
         self._enter("ended")
-        self.final_report = self.report.document(now, decision, self._results)
+        self.final_report = self.report.document(now, decision, self.results)
         self.events.append(Ended(decision, self.final_report))
         return []

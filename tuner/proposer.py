@@ -73,6 +73,9 @@ def study_of(
 class Proposer:
     """Draws candidates for one campaign; no config twice."""
 
+    pairs_each: int | None = None
+    """With a number, every candidate is measured by that many pairs and the race neither cuts nor repeats any."""
+
     def __init__(
         self,
         space: Space,

@@ -29,6 +29,7 @@ class Race:
         self._results = results
         self._proposer = proposer
         self._leader = 0.0
+        self._last = 0.0
         self._simpler: Candidate | None = None
 
     def hold(self, name: str, incumbent: Values) -> None:
@@ -41,7 +42,11 @@ class Race:
         results.refit()
         if blocks_left < 0.5:
             return "over"
-        if not self.final and (blocks_left <= FINAL_BLOCKS or self._searched()):
+        if not results.candidates:
+            # A short race keeps most of its blocks for the search.
+            self._last = min(FINAL_BLOCKS, blocks_left / 3)
+        ending = blocks_left <= self._last or self._searched()
+        if ending and not self.final and self._proposer.pairs_each is None:
             self.final = True
             self._simplify(now)
         if self.final:
@@ -127,6 +132,8 @@ class Race:
 
     def _loses(self, candidate: Candidate, leader: float) -> str | None:
         pairs = len(candidate.race)
+        if self._proposer.pairs_each is not None:
+            return "measured" if pairs >= self._proposer.pairs_each else None
         if pairs < FIRST_CUT_PAIRS:
             return None
         error = self._results.error(candidate)

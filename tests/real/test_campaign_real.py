@@ -13,7 +13,7 @@ from bench import crash, real_campaign
 from tests.real.engine import RealEngine
 
 pytestmark = pytest.mark.real
-MINUTES = 4.0
+MINUTES = 9.0
 
 
 def values_of(engine: RealEngine) -> dict[str, float]:
