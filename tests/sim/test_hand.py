@@ -11,7 +11,7 @@ START = 1_700_000_000.0
 
 
 def node(scenario: str = "default", seconds: float = 30.0) -> Node:
-    built = Node(scenario, 3, START)
+    built = Node(scenario, 103, START)
     built.advance(START + seconds)
     return built
 

@@ -30,7 +30,7 @@ def life(node: Node) -> tuple[object, ...]:
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.floats(0.01, 20.0), max_size=8))
 def test_any_slicing_and_any_looking_gives_the_same_life(slices: list[float]) -> None:
-    sliced, whole = Node("default", 11, START), Node("default", 11, START)
+    sliced, whole = Node("default", 111, START), Node("default", 111, START)
     for seconds in slices:
         sliced.advance(sliced.now + seconds)
         sliced.control.read_state()
@@ -42,7 +42,7 @@ def test_any_slicing_and_any_looking_gives_the_same_life(slices: list[float]) ->
 
 
 def test_the_same_seed_gives_the_same_arrivals_whatever_the_knobs() -> None:
-    left, changed = Node("default", 11, START), Node("default", 11, START)
+    left, changed = Node("default", 111, START), Node("default", 111, START)
     changed.control.apply({"max_prefill_tokens": 300}, if_epoch=0, lease_seconds=None)
     for node in (left, changed):
         node.advance(START + 120.0)
@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_arrivals_whatever_the_knobs() -> None:
 
 
 def test_cards_warm_up_with_a_lag_and_cool_down_when_the_engine_is_gone() -> None:
-    node = Node("default", 11, START)
+    node = Node("default", 111, START)
     cold = node.temperature_celsius
     node.advance(START + 5.0)
     soon = node.temperature_celsius
@@ -74,7 +74,7 @@ def test_cards_warm_up_with_a_lag_and_cool_down_when_the_engine_is_gone() -> Non
 
 
 def test_a_clients_request_is_served_among_the_others() -> None:
-    node = Node("default", 11, START)
+    node = Node("default", 111, START)
     node.advance(START + 30.0)
     request = node.submit(256, 40)
     node.advance(node.now + 30.0)
@@ -85,7 +85,7 @@ def test_a_clients_request_is_served_among_the_others() -> None:
 
 
 def test_an_hour_costs_little_of_the_processors_time() -> None:
-    node = Node("default", 11, START)
+    node = Node("default", 111, START)
     node.advance(START + 10.0)
     began = time.process_time()
     node.advance(START + 910.0)
