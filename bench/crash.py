@@ -102,8 +102,9 @@ async def _crash(
     tried = {k: v for k, v in state.values.items() if incumbent.get(k) != v}
     gate = back = None
     while gate is None or back is None:
-        state = await control.state()
+        # A state counts for the moment it was asked for: how long a busy machine takes to answer is not the lease's.
         passed = time.monotonic() - killed
+        state = await control.state()
         gate = passed if gate is None and state.gate == "open" else gate
         back = passed if back is None and not differences(incumbent, state.values) else back
         if passed > 3 * LEASE_SECONDS:
