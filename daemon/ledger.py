@@ -63,6 +63,11 @@ class Ledger:
         return None
 
     @property
+    def unwritten(self) -> bool:
+        """Whether something waits for the store."""
+        return bool(self._waiting)
+
+    @property
     def overflowing(self) -> bool:
         """Whether too much waits for the store."""
         return len(self._waiting) > KEPT_EVENTS

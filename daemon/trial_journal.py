@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from change.engine import Values
 from change.journal import Journal
@@ -50,9 +49,9 @@ class TrialJournal:
         trouble = None
         for event in events:
             if isinstance(event, TrialChanged) and event.ended is not None and event.number in self._entries:
-                outcome: Literal["done", "undone"] = "done" if event.state == "promoted" else "undone"
+                # A trial never stands by itself: what is promoted has an entry of its own.
                 try:
-                    self._journal.close(self._entries[event.number], outcome, now, event.reason)
+                    self._journal.close(self._entries[event.number], "undone", now, event.reason)
                     del self._entries[event.number]
                 except StoreError as error:
                     trouble = str(error)

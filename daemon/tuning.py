@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,11 +22,13 @@ from change.journal import Journal, JournalUnwritable
 from change.steps import ChangeRefused
 from daemon.ledger import Ledger
 from daemon.trial_journal import TrialJournal
+from daemon.way_back import take_back
 from store import Store, StoreError
 from tuner.campaign import Campaign, MakeProposer
 from tuner.messages import (
     Command,
     Decision,
+    Ended,
     Observation,
     Promote,
     Renew,
@@ -37,6 +39,8 @@ from tuner.proposer import Proposer
 from tuner.settings import Slo, TuneSettings
 
 Mode = Literal["observe", "advise", "act"]
+FLUSHES = 30
+"""Seconds for which a finished campaign tries to store what is left of it."""
 
 log = structlog.get_logger(__name__)
 
@@ -106,14 +110,15 @@ class Tuning:
         self._approved: set[str] = set()
         self._asked = 0
         self._held: Promote | None = None
+        self._returning: Retract | None = None
+        self._flushes = 0
         self._store_trouble: str | None = None
-
-    # What the daemon calls.
 
     @property
     def done(self) -> bool:
-        """Whether the campaign is over and its report is there."""
-        return self.report is not None
+        """Whether the campaign is over, its way back gone, and its report stored (or given up on)."""
+        unwritten = self._ledger.unwritten and self._flushes < FLUSHES
+        return self.report is not None and self._returning is None and not unwritten
 
     @property
     def campaign_id(self) -> int | None:
@@ -160,7 +165,11 @@ class Tuning:
 
     async def tick(self, now: float) -> None:
         """One second of the campaign."""
-        if self.done:
+        if self.report is not None:
+            await self._wind_up(now)
+            return
+        if self._ledger.overflowing:
+            await self.stop(now, "aborted", "the results could not be stored for too long")
             return
         state, page = await self._look()
         if self.campaign is None:
@@ -192,6 +201,14 @@ class Tuning:
         )
         await self._do(now, commands)
         self._record(now)
+
+    async def _wind_up(self, now: float) -> None:
+        """What the end left to do: the way back, and results that the store did not take."""
+        if self._returning is not None:
+            await self._retract(now, self._returning)
+        if self._ledger.unwritten and self._flushes < FLUSHES:
+            self._flushes += 1
+            self._say_store_trouble(self._ledger.write(now, ()))
 
     # Reading the engine.
 
@@ -241,10 +258,12 @@ class Tuning:
             self._trials = TrialJournal(self._journal, state.boot_id, number, dict(state.values))
             self._journal.note_launch(state, now)
             self.campaign = Campaign(
-                self.settings, self.slo, state, self._seed, self._ledger.past_winners, self._make_proposer
+                self.settings, self.slo, state, self._seed, self._past, self._make_proposer
             )
         except (StoreError, ValueError) as error:
             self._finish_early("aborted", str(error))
+            if self.report is not None and self.campaign_id is not None:
+                self._ledger.write(now, [Ended("aborted", self.report)])
 
     # Acting on the engine.
 
@@ -314,8 +333,10 @@ class Tuning:
             self._held = command
             self._ask("promotion", f"keep trial {command.trial}: {campaign.report.promotion_text()}")
             return []
+        if campaign.ended:
+            return []
         try:
-            await change(
+            entry = await change(
                 self._control,
                 self._journal,
                 command.values,
@@ -325,27 +346,20 @@ class Tuning:
                 undo=campaign.report.incumbent,
                 campaign_id=self.campaign_id,
             )
-            self._state = await self._control.state()
         except (EngineError, StoreError, ChangeRefused) as error:
             return campaign.refused(now, f"the promotion failed: {error}")
-        return campaign.promoted(now, self._state)
+        if entry.outcome != "done":
+            return campaign.refused(now, f"the promotion was taken back: {entry.reason}")
+        self._state = await self._state_or_none()
+        return campaign.promoted(now, self._state.epoch if self._state else None)
 
     async def _retract(self, now: float, command: Retract) -> None:
-        try:
-            await change(
-                self._control,
-                self._journal,
-                command.values,
-                kind="rollback",
-                actor=f"campaign {self.campaign_id}",
-                now=now,
-                campaign_id=self.campaign_id,
-            )
-            self._journal.clear_promoted()
-        except (EngineError, StoreError, ChangeRefused) as error:
-            log.error("the promotion could not be taken back", error=str(error), values=dict(command.values))
-
-    # Writing down.
+        """Take the promotion back; tried again each tick until the engine holds the incumbent's values."""
+        actor = f"campaign {self.campaign_id}"
+        trouble = await take_back(self._control, self._journal, command.values, actor, now)
+        if trouble is not None and self._returning is None:
+            log.error("the promotion could not be taken back yet, it is tried again", error=trouble)
+        self._returning = None if trouble is None else command
 
     def _record(self, now: float) -> None:
         campaign = self._running()
@@ -371,6 +385,13 @@ class Tuning:
     def _running(self) -> Campaign:
         assert self.campaign is not None, "the campaign has not started"
         return self.campaign
+
+    def _past(self, fingerprint: Mapping[str, float]) -> Sequence[Mapping[str, float]]:
+        try:
+            return self._ledger.past_winners(fingerprint)
+        except StoreError as error:
+            self._say_store_trouble(str(error))
+            return ()
 
     def _finish_early(self, decision: Decision, reason: str) -> None:
         """A campaign that never began still has a report."""

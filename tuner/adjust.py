@@ -40,7 +40,10 @@ def contrast(
     """Build the contrast of two windows from their covariates; differences are relative to the two windows' mean."""
     difference = []
     for name in NAMES:
-        one, other = candidate.get(name, 0.0), incumbent.get(name, 0.0)
+        # Unknown on one side says nothing: it is no difference.
+        one, other = (
+            (candidate[name], incumbent[name]) if name in candidate and name in incumbent else (0.0, 0.0)
+        )
         size = abs(one) + abs(other)
         difference.append(2.0 * (one - other) / size if size > 0 else 0.0)
     return Contrast(trial, gains, tuple(difference))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,7 @@ Past = Callable[[Mapping[str, float]], Sequence[Values]]
 class Campaign:
     """Feed it an observation a second with `step`, and the engine's answers with `answered` or `refused`.
 
-    `events` collects what is to be stored; the driver takes them away. `past` gives the winners of workloads like a
-    fingerprint.
+    `events` collects what is to be stored; the driver takes them away. `past` gives winners of similar workloads.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Campaign:
         self._past = past
         self._make_proposer = make_proposer
         self._space = space_of(state, settings)
+        self._budget = settings.minutes * 60.0
         self._started = 0.0
         self._begun = False
         self._bench = Switchback(self._incumbent, slo, Timing(0, math.inf, 0), settings.lease_seconds, 1000.0)
@@ -88,6 +89,8 @@ class Campaign:
         self._calibration: list[ScoredWindow] = []
         self._block = 0
         self._probation_ends = math.inf
+        self._promoted = False
+        self._winner = Arm(None, self._incumbent)
 
     @property
     def ended(self) -> bool:
@@ -127,9 +130,11 @@ class Campaign:
         """Nobody answered the last switch; the lease is what is sure."""
         self._bench.unanswered()
 
-    def promoted(self, now: float, state: EngineState) -> list[Command]:
-        """The promotion holds in the engine: probation begins."""
-        self._bench.begin(now, state.epoch)
+    def promoted(self, now: float, epoch: int | None) -> list[Command]:
+        """The promotion holds in the engine, at `epoch` if that could be read: probation begins."""
+        self._promoted = True
+        self._bench.promote(self._winner)
+        self._bench.begin(now, epoch)
         self._probation_ends = now + PROBATION_WINDOWS * self._window_seconds
         return []
 
@@ -137,7 +142,6 @@ class Campaign:
         """The engine refused the last switch: the trial is invalid, the incumbent serves on."""
         arm = self._bench.in_force
         if self.phase == "probation":
-            self.report.returned()
             return self._end(now, "aborted", reason)
         if arm.trial is None or self.results is None:
             return self._end(now, "aborted", f"the engine refused the incumbent's values: {reason}")
@@ -156,8 +160,9 @@ class Campaign:
             self._bench.begin(now, self._state.epoch)
         self.report.see(now, seen)
         if (trouble := self._vigil.trouble(now, seen, self._bench)) is not None:
-            end = self._end if trouble.restore else self._finish
-            return end(now, trouble.decision, trouble.reason)
+            # A restart in probation may be the promotion's own doing: it is not to be applied again.
+            ours = trouble.restore or (self._promoted and trouble.restarted)
+            return (self._end if ours else self._finish)(now, trouble.decision, trouble.reason)
         commands = self._bench.step(now, seen)
         if (reason := self._vigil.alarm(seen, self._bench)) is not None:
             return self._abort(now, reason)
@@ -174,10 +179,6 @@ class Campaign:
                 return commands + self._confirm(now)
             case _:
                 return commands + self._probation(now)
-
-    @property
-    def _budget(self) -> float:
-        return self.settings.minutes * 60.0
 
     @property
     def _deadline(self) -> float:
@@ -228,7 +229,8 @@ class Campaign:
         if not self._space.dimensions:
             return self._end(now, "kept", "there is no hot knob to search here")
         seed, past = int(self._random.integers(2**31)), self._past(self.report.fingerprint)
-        proposer = self._make_proposer(self._space, self._incumbent, seed, self._problems, past)
+        judge_values = partial(problems, ceilings=self._state.ceilings, floors=self._state.floors)
+        proposer = self._make_proposer(self._space, self._incumbent, seed, judge_values, past)
         self.report.skipped_priors = proposer.skipped
         self._race = Race(results, proposer)
         self._enter("race")
@@ -254,7 +256,9 @@ class Campaign:
         if confirmation is None:
             return self._choose(now)
         verdict = confirmation.look()
-        if verdict is None and self._bench.idle and not confirmation.full:
+        # A block may give no pair: once all that was planned is scored, what is missing is planned again.
+        room = not (confirmation.full and self._bench.settling)
+        if verdict is None and self._bench.idle and room:
             if now + 2 * self._window_seconds <= self._deadline:
                 self._plan_beside_incumbent([confirmation.challenger])
                 confirmation.scheduled += 1
@@ -314,7 +318,8 @@ class Campaign:
         if verdict.outcome == "promoted":
             self._known.close(now, challenger, verdict.outcome, verdict.text)
             self.report.promoted(challenger)
-            self._bench.promote(Arm(challenger.number, challenger.values))
+            self._winner = Arm(challenger.number, challenger.values)
+            self._bench.promote(self._winner)
             self._enter("probation")
             return [Promote(challenger.number, challenger.values)]
         return self._leave(now, challenger, verdict.outcome, verdict.text)
@@ -331,21 +336,14 @@ class Campaign:
         """The candidate that serves broke a guard: back to the incumbent in one call."""
         candidate = self._known.candidate(self._bench.in_force.trial or 0)
         self._known.note("abort", reason, candidate)
-        if self.phase == "probation":
-            self.report.returned()
-            return [
-                Retract(self._incumbent, reason),
-                *self._finish(now, "aborted", f"returned in probation: {reason}"),
-            ]
+        if self._promoted:
+            return self._end(now, "aborted", f"returned in probation: {reason}")
         return self._leave(now, candidate, "aborted", reason)
 
     @property
     def _known(self) -> Results:
         assert self.results is not None, "nothing has been looked at yet"
         return self.results
-
-    def _problems(self, values: Values) -> list[str]:
-        return problems(values, self._state.ceilings, self._state.floors)
 
     def _take(self, window: ScoredWindow) -> None:
         results = self._known
@@ -378,9 +376,14 @@ class Campaign:
 
     def _end(self, now: float, decision: Decision, reason: str) -> list[Command]:
         """End with the incumbent in force."""
-        serving_trial = self._bench.in_force.trial is not None
+        restore: list[Command] = []
+        if decision != "promoted":
+            self.report.returned()
+        if self._promoted:
+            restore = [Retract(self._incumbent, reason)]
+        elif self._bench.in_force.trial is not None:
+            restore = [self._bench.restore()]
         self._bench.clear()
-        restore: list[Command] = [self._bench.restore()] if serving_trial else []
         return [*restore, *self._finish(now, decision, reason)]
 
     def _finish(self, now: float, decision: Decision, reason: str) -> list[Command]:

@@ -77,9 +77,13 @@ def log_gain(metric: str, candidate: float, incumbent: float) -> float | None:
     return -ratio if OTHERS.get(metric, "min") == "min" else ratio
 
 
-def _rate(name: str, key: str, unit: str) -> Scale:
+def _rate(name: str, key: str, unit: str, least: float = 0.0) -> Scale:
+    """A rate; one below `least` counts as that, so that a window in which nothing went well is not left out."""
+
     def score(metrics: Mapping[str, float]) -> float | None:
         value = metrics.get(key)
+        if value is not None:
+            value = max(value, least)
         return math.log(value) if value is not None and value > 0 else None
 
     return Scale(name, unit, "max", (key,), score, math.exp)
@@ -136,7 +140,7 @@ def scale(objective: Objective, slo: Slo, *, saturated: bool, watts_known: bool 
                 "no SLO limit is set: ttft and itl p90 count equally",
             )
         case "goodput" if saturated:
-            return _rate("goodput", "good_tokens_per_second", "output tokens per second within the SLO")
+            return _rate("goodput", "good_tokens_per_second", "output tokens per second within the SLO", 0.5)
         case "goodput":
             return _share()
         case "throughput":

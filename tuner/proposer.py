@@ -147,6 +147,8 @@ class Proposer:
 
         A knob counts as doing nothing when putting it back is expected to lose less than `tolerance` of gain.
         """
+        if not self.space.dimensions:
+            return None
         current = dict(values)
         expected = self._expected(current, evidence)
         for axis in self.space.dimensions:
@@ -211,7 +213,7 @@ class Proposer:
 
     def _enqueue(self, values: Values, source: Source, note: str | None) -> None:
         known = {d.name for d in self.space.dimensions}
-        foreign = [name for name in values if name not in known]
+        foreign = [name for name in values if name not in known and values[name] != self.incumbent.get(name)]
         whole = {**self.incumbent, **values}
         reasons = [f"{name} is not searched here" for name in foreign] or self._problems(whole)
         if reasons:

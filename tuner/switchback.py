@@ -111,6 +111,7 @@ class Switchback:
         self._renewed = 0.0
         self._leased = False
         self._lost = False
+        self._planned = False
         self._settling: deque[_Settling] = deque()
         self._waiting_answer = False
         self._usual_tokens: deque[float] = deque(maxlen=9)
@@ -126,6 +127,16 @@ class Switchback:
     def settling(self) -> bool:
         """Whether windows wait for their last requests."""
         return bool(self._settling)
+
+    @property
+    def measuring(self) -> bool:
+        """Whether a window runs and its washout is over, or nothing was ever planned."""
+        return self._start is not None if self._current is not None else not self._planned
+
+    @property
+    def leased(self) -> bool:
+        """Whether what is in force goes away by itself."""
+        return self._leased
 
     @property
     def in_force(self) -> Arm:
@@ -144,16 +155,20 @@ class Switchback:
 
     def plan(self, block: int, arms: Sequence[Arm]) -> None:
         """Queue one block of windows in the given order."""
+        self._planned = True
         self._plan.extend((block, position, arm) for position, arm in enumerate(arms))
 
     def serving_since_switch(self) -> tuple[RequestRecord, ...]:
         """Finished requests that got their first token in the current epoch: what a guard looks at."""
         return tuple(record for record in self.book.records if record.epoch_first_token == self._epoch)
 
-    def begin(self, now: float, epoch: int) -> None:
-        """What is in force serves since `now` for good, with no lease: at the start and after a promotion."""
+    def begin(self, now: float, epoch: int | None) -> None:
+        """What is in force serves since `now` for good, with no lease: at the start and after a promotion.
+
+        An epoch that is not known yet is the next one seen.
+        """
         self._waiting_answer = self._leased = False
-        self._epoch, self._applied = epoch, now
+        self._epoch, self._applied = (-1 if epoch is None else epoch), now
 
     def lease_ran_out(self, now: float, epoch: int) -> None:
         """The engine went back to the incumbent by itself: run the current window again from its switch."""
@@ -201,6 +216,8 @@ class Switchback:
 
     def step(self, now: float, seen: Observation) -> list[Command]:
         """Advance; returns what to ask of the engine."""
+        if self._epoch < 0 and seen.state is not None:
+            self._epoch = seen.state.epoch
         if seen.page is not None:
             self.book.add(seen.page.now, seen.page.records, seen.page.gaps)
         if seen.watts is not None:

@@ -26,6 +26,7 @@ class Trouble:
     decision: Literal["aborted", "superseded"]
     reason: str
     restore: bool
+    restarted: bool = False
 
 
 class Vigil:
@@ -61,10 +62,10 @@ class Vigil:
             return None
         self._unreachable_since = None
         if seen.state.boot_id != self._boot_id:
-            return Trouble("superseded", "the engine was restarted", restore=False)
-        if bench.applied_at is None or seen.state.epoch == bench.epoch:
+            return Trouble("superseded", "the engine was restarted", restore=False, restarted=True)
+        if bench.applied_at is None or bench.epoch in (-1, seen.state.epoch):
             return None
-        if not differences(self._incumbent, seen.state.values):
+        if bench.leased and not differences(self._incumbent, seen.state.values):
             # Our lease ran out while nobody could renew it: the engine did what it was told.
             bench.lease_ran_out(now, seen.state.epoch)
             return None
@@ -73,7 +74,8 @@ class Vigil:
     def alarm(self, seen: Observation, bench: Switchback) -> str | None:
         """Why the candidate in force must go at once; None while the incumbent serves or all is well."""
         if bench.in_force.trial is None or bench.applied_at is None:
-            if seen.waiting is not None:
+            # Not while it drains what a candidate left behind: its range would grow with every bad candidate.
+            if seen.waiting is not None and bench.measuring and bench.applied_at is not None:
                 self.queue.append(seen.waiting)
             return None
         if self._watch is None or self._watch.epoch != bench.epoch:

@@ -221,6 +221,81 @@ def test_declining_the_promotion_keeps_the_incumbent() -> None:
     asyncio.run(run())
 
 
+async def in_probation() -> Stand:
+    stand = Stand(settings=QUICK)
+
+    def probation() -> bool:
+        return stand.tuning.campaign is not None and stand.tuning.campaign.phase == "probation"
+
+    await stand.until(lambda: probation() or stand.tuning.done)
+    assert probation() and stand.journal.promoted() is not None
+    return stand
+
+
+def test_stopping_in_probation_takes_the_promotion_back_for_good() -> None:
+    async def run() -> None:
+        stand = await in_probation()
+        await stand.tuning.stop(stand.node.now, "aborted", "paused by the operator")
+        assert await stand.values() == LAUNCH and stand.journal.promoted() is None
+        assert stand.tuning.done and stand.tuning.report is not None and stand.tuning.report["winner"] is None
+        assert not stand.journal.open_entries()
+
+    asyncio.run(run())
+
+
+def test_a_promotion_is_taken_back_even_if_the_engine_is_out_of_reach_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> None:
+        stand = await in_probation()
+
+        async def gone() -> Any:
+            raise EngineUnreachable("nobody answers")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(stand.node.control, "state", gone)
+            await stand.tuning.stop(stand.node.now, "aborted", "paused by the operator")
+            assert not stand.tuning.done
+        await stand.until(lambda: stand.tuning.done, 10.0)
+        assert await stand.values() == LAUNCH and stand.journal.promoted() is None
+
+    asyncio.run(run())
+
+
+def test_an_engine_that_restarts_in_probation_is_not_given_the_promotion_again() -> None:
+    async def run() -> None:
+        stand = await in_probation()
+        stand.node.restart(down_seconds=20.0)
+        await stand.until(lambda: stand.tuning.done, 100.0)
+        assert stand.tuning.report is not None and stand.tuning.report["decision"] in (
+            "aborted",
+            "superseded",
+        )
+        assert stand.journal.promoted() is None and await stand.values() == LAUNCH
+
+    asyncio.run(run())
+
+
+def test_a_promotion_that_did_not_hold_is_not_reported_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        stand = Stand(settings=QUICK)
+        true_state = stand.node.control.state
+
+        async def lying() -> Any:
+            state = await true_state()
+            campaign = stand.tuning.campaign
+            if campaign is not None and campaign.phase == "probation":
+                return replace(state, values=LAUNCH)
+            return state
+
+        monkeypatch.setattr(stand.node.control, "state", lying)
+        await stand.until(lambda: stand.tuning.done)
+        assert stand.tuning.report is not None and stand.tuning.report["decision"] == "aborted"
+        assert stand.tuning.report["winner"] is None and stand.journal.promoted() is None
+
+    asyncio.run(run())
+
+
 def test_observe_never_tunes() -> None:
     with pytest.raises(ValueError, match="observe"):
         Stand(mode="observe")
