@@ -158,10 +158,6 @@ class Switchback:
         self._planned = True
         self._plan.extend((block, position, arm) for position, arm in enumerate(arms))
 
-    def serving_since_switch(self) -> tuple[RequestRecord, ...]:
-        """Finished requests that got their first token in the current epoch: what a guard looks at."""
-        return tuple(record for record in self.book.records if record.epoch_first_token == self._epoch)
-
     def begin(self, now: float, epoch: int | None) -> None:
         """What is in force serves since `now` for good, with no lease: at the start and after a promotion.
 

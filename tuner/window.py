@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from change.engine import GAP_BASE_SECONDS, GAP_BUCKETS, GAP_RATIO, RequestRecord
+from change.engine import GAP_BASE_SECONDS, GAP_RATIO, RequestRecord
 from tuner.settings import QUANTILES, LatencyName, Limit, Slo
 
 GapCounts = Mapping[int, int]
@@ -62,21 +62,6 @@ def gap_mean(counts: GapCounts) -> float | None:
     if total == 0:
         return None
     return sum(count * gap_seconds(bucket + 0.5) for bucket, count in counts.items()) / total
-
-
-def gap_share_above(counts: GapCounts, seconds: float) -> tuple[float, int]:
-    """Share of token gaps longer than `seconds`, and how many gaps there were."""
-    total = sum(counts.values())
-    if total == 0:
-        return 0.0, 0
-    edge = math.log(seconds / GAP_BASE_SECONDS) / math.log(GAP_RATIO)
-    above = 0.0
-    for bucket, count in counts.items():
-        if bucket >= edge:
-            above += count
-        elif bucket + 1 > edge and bucket < GAP_BUCKETS - 1:
-            above += count * (bucket + 1 - edge)
-    return above / total, total
 
 
 def gap_difference(later: GapCounts, earlier: GapCounts) -> dict[int, int]:

@@ -16,7 +16,6 @@ from tuner.window import (
     covariates,
     gap_difference,
     gap_quantile,
-    gap_share_above,
     measure,
     offered_wait,
     quantile,
@@ -79,11 +78,6 @@ def test_without_limits_there_is_no_slo_share() -> None:
 
 def test_gap_difference_of_two_readings_is_what_came_between() -> None:
     assert gap_difference({3: 5, 4: 1, 9: 2}, {3: 2, 4: 1}) == {3: 3, 9: 2}
-
-
-def test_gap_share_above_splits_the_bucket_that_holds_the_edge() -> None:
-    share, gaps = gap_share_above({bucket(0.01): 50, bucket(0.5): 50}, 0.1)
-    assert (share, gaps) == (0.5, 100)
 
 
 def test_offered_wait_sees_a_burst_and_not_the_same_load_spread_out() -> None:
