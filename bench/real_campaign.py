@@ -19,7 +19,7 @@ from tests.real.traffic import Traffic, TrafficReport
 RATE = 8.0
 """Requests per second."""
 ARGUMENTS = ("--max-num-seqs", "32", "--max-num-batched-tokens", "4096")
-MIN_EFFECT = 0.2
+MIN_EFFECT = 0.3
 """What a quarter of an hour of this traffic can tell from noise on two cores; the default of 3% needs days."""
 
 

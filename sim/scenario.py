@@ -61,7 +61,7 @@ class Scenario:
     slo: Mapping[str, float] = field(default_factory=dict)
     """SLO key (`ttft_p90_seconds`, ...) to limit; empty is no SLO."""
     objective: str = "goodput"
-    min_effect: float = 0.05
+    min_effect: float = 0.1
     """Smallest effect worth a change: these engines have far larger ones."""
     minutes: float = 240.0
     """Budget of a campaign, simulated."""
@@ -199,7 +199,7 @@ def _aa(rng: np.random.Generator) -> Draw:
 
 
 def _thin(rng: np.random.Generator) -> Draw:
-    return replace(_default(rng), arrivals=Arrivals(rate=0.05))
+    return replace(_default(rng), arrivals=Arrivals(rate=0.02))
 
 
 def _bursty(rng: np.random.Generator) -> Draw:
@@ -236,7 +236,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             _default_is_best,
         ),
         Scenario("aa", "knobs without any effect while the load swings by 30%", _aa, inert=True),
-        Scenario("thin", "one request every 20 s: too little to learn from", _thin),
+        Scenario("thin", "one request every 50 s: too little to learn from", _thin),
         Scenario("bursty", "requests come in bursts", _bursty),
         Scenario("diurnal", "the load swings by 30% within two hours", _diurnal),
         Scenario(

@@ -71,6 +71,7 @@ def fit(pairs: Sequence[Contrast], metric: str, prior_sd: float) -> Adjustment:
     """Ridge regression within trials; `prior_sd` is the noise assumed before there are pairs.
 
     A trial's own effect is not noise, so each trial is centred on its mean; the incumbent against itself has none.
+    Coefficients that would not have helped on pairs they had not seen are zero: few pairs cannot carry many.
     """
     by_trial: dict[int, list[Contrast]] = {}
     for pair in pairs:
@@ -91,9 +92,14 @@ def fit(pairs: Sequence[Contrast], metric: str, prior_sd: float) -> Adjustment:
     z = x / spread
     inverse = np.linalg.inv(z.T @ z + RIDGE * np.eye(len(NAMES)))
     beta = inverse @ z.T @ y
-    residual = y - z @ beta
-    used = float(np.trace(z @ inverse @ z.T))
-    variance = float(residual @ residual) / max(freedom - used, 1.0)
+    used = np.einsum("ij,jk,ik->i", z, inverse, z)
+    # What each pair would have been off by, had the coefficients not seen it (Allen's PRESS).
+    unseen = float(np.sum(((y - z @ beta) / (1.0 - used)) ** 2))
+    plain = float(y @ y)
+    helps = unseen < plain
+    variance = (unseen if helps else plain) / freedom
     # The calibrated noise counts as five observations, so that a few lucky pairs do not look like certainty.
     sd = float(np.sqrt((variance * freedom + prior_sd**2 * 5) / (freedom + 5)))
+    if not helps:
+        return unadjusted(metric, sd)
     return Adjustment(metric, tuple(float(b) for b in beta / spread), sd)

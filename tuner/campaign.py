@@ -35,7 +35,7 @@ from tuner.report import Report
 from tuner.results import Results
 from tuner.settings import Slo, TuneSettings
 from tuner.space import Space, space_of
-from tuner.switchback import Arm, ScoredWindow, Switchback, Timing
+from tuner.switchback import Arm, ScoredWindow, Switchback
 from tuner.vigil import Vigil
 from tuner.workload import fingerprint
 
@@ -79,7 +79,7 @@ class Campaign:
         self._budget = settings.minutes * 60.0
         self._started = 0.0
         self._begun = False
-        self._bench = Switchback(self._incumbent, slo, Timing(0, math.inf, 0), settings.lease_seconds, 1000.0)
+        self._bench = Switchback(self._incumbent, slo, settings.lease_seconds, calibration.kept(self._budget))
         self._vigil = Vigil(slo, state, settings.max_temperature_celsius)
         self.results: Results | None = None
         self._race: Race | None = None
@@ -275,18 +275,16 @@ class Campaign:
         self._known.refit()
         found = self._race.choice()
         if found is not None and self._confirmed < MAX_CONFIRMED:
-            candidate, gain, sd = found
+            gain, sd = found.gain, found.sd
             needed = 2 * judge.LOOKS[0] * self._window_seconds + self._bench.timing.settle
             if gain >= self._known.margin and gain > PROMISING_ERRORS * sd and now + needed <= self._deadline:
-                return self._challenge(now, candidate, gain, sd)
-        for candidate in self.candidates:
-            if not candidate.done:
-                self._known.close(now, candidate, "rejected", "not clearly better in the race")
+                return self._challenge(now, found.candidate, gain, sd)
+        self._race.dismiss(now)
         if self._undecided:
             return self._end(now, "inconclusive", "the confirmation could not decide")
         if found is None:
             return self._end(now, "kept", "no candidate stayed within the limits")
-        effect = self._known.scale.effect(found[1], self._known.reference)
+        effect = self._known.scale.effect(found.gain, self._known.reference)
         return self._end(
             now, "kept", f"nothing else was worth a confirmation: the best looked like {effect:+.1%}"
         )

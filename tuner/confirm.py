@@ -15,6 +15,9 @@ from tuner.results import Results
 HOPELESS = 0.3
 """At a look, an estimate under this share of the smallest effect ends the confirmation."""
 
+EARLY_SHARE = 0.5
+"""Before the last look, the share of the smallest effect that the low end of the interval must reach."""
+
 Outcome = Literal["promoted", "rejected", "inconclusive"]
 
 
@@ -40,6 +43,7 @@ class Confirmation:
         self._margin = results.margin
         self._reference = results.reference
         self._looks = list(judge.LOOKS)
+        self._passed = False
 
     @property
     def full(self) -> bool:
@@ -54,14 +58,18 @@ class Confirmation:
         """Judge at the next look whose pairs are all there; None goes on."""
         series = self.challenger.confirmation
         while self._looks and len(series) >= self._looks[0]:
-            verdict = self._judge(self._looks.pop(0))
+            count = self._looks.pop(0)
+            verdict = self._judge(count, last=count == judge.LOOKS[-1])
             if verdict is not None:
                 return verdict
         return None
 
     def out_of_time(self) -> Verdict:
-        """The verdict when the budget ends between looks: nothing can be claimed."""
+        """The verdict when the budget ends between looks: what an earlier look allowed, else nothing can be claimed."""
         count = len(self.challenger.confirmation)
+        verdict = self._judge(count, last=True) if self._passed else None
+        if verdict is not None and verdict.outcome != "inconclusive":
+            return verdict
         effect = self._effect(count)[0] if count else {}
         return Verdict("inconclusive", f"the budget ended after {count} pairs", effect, 1.0)
 
@@ -86,16 +94,20 @@ class Confirmation:
         }
         return effect, found
 
-    def _judge(self, count: int) -> Verdict | None:
+    def _judge(self, count: int, last: bool) -> Verdict | None:
         effect, found = self._effect(count)
         text = f"{effect['median']:+.1%} ({effect['low']:+.1%} to {effect['high']:+.1%}) over {count} pairs"
         excess = self._limits.worst(self.challenger.confirmation.first(count), self._adjustments)
         if excess.broken:
             return Verdict("rejected", f"{excess} over {count} pairs", effect, found.p_value)
-        if found.p_value <= judge.NOMINAL_LEVEL and found.median >= self._margin:
+        gained = found.p_value <= judge.NOMINAL_LEVEL and found.median >= self._margin
+        # Early pairs that happen to be large overstate: while there is time, even the low end must be worth it.
+        convincing = gained and found.low >= EARLY_SHARE * self._margin
+        self._passed = self._passed or gained
+        if convincing or (last and self._passed and found.median >= self._margin):
             return Verdict("promoted", text, effect, found.p_value)
         if found.high < self._margin or found.median < HOPELESS * self._margin:
             return Verdict("rejected", text, effect, found.p_value)
-        if count == judge.LOOKS[-1]:
+        if last:
             return Verdict("inconclusive", text, effect, found.p_value)
         return None

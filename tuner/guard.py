@@ -88,7 +88,8 @@ class Watch:
 
     def __init__(self, slo: Slo, epoch: int) -> None:
         self.epoch = epoch
-        self.failures = 0.0
+        self._failed = 0
+        self._errors = 0.0
         self._limits = slo.limits
         self._error_ratio = slo.error_ratio
         self._finished = 0
@@ -100,17 +101,22 @@ class Watch:
 
         Who had to wait before it came is not its fault.
         """
-        self.failures += errors
+        self._errors += errors
         for record in records:
             if not record.epoch_arrival == record.epoch_first_token == self.epoch:
                 continue
             self._finished += 1
-            self.failures += failed(record)
+            self._failed += failed(record)
             for limit in self._limits:
                 flag = breaks(limit, record)
                 if flag is not None:
                     self._held[limit.key] += 1
                     self._broken[limit.key] += flag
+
+    @property
+    def failures(self) -> float:
+        """Failed requests; one that the engine and the server both count is one."""
+        return max(self._errors, float(self._failed))
 
     def verdict(
         self, serving: Serving, baseline: Baseline, queue: float, max_temperature: float

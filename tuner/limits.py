@@ -45,6 +45,13 @@ class Excess:
         """Whether the limit does not hold, and noise is no likely reason."""
         return self.size > 1.5 * self.error
 
+    @property
+    def chance(self) -> float:
+        """Probability that the limit holds after all."""
+        if self.error <= 0:
+            return 0.0 if self.broken else 1.0
+        return 0.5 * math.erfc(self.size / self.error / math.sqrt(2.0))
+
     def __str__(self) -> str:
         return f"{self.what} by {math.expm1(self.size):.0%}"
 

@@ -192,7 +192,7 @@ class Proposer:
     def _steps(self) -> None:
         """One knob moved at a time, so that the first evidence tells which knobs matter; a lone one by halves."""
         if len(self.space.dimensions) == 1:
-            for values in self._halves(self.space.dimensions[0]):
+            for values in spread(self._halves(self.space.dimensions[0])):
                 self._enqueue(values, "step", None)
             return
         start = self.space.encode(self.incumbent)
@@ -225,6 +225,22 @@ class Proposer:
 
     def _new(self, values: Values) -> bool:
         return all(dict(values) != seen for seen in self._seen)
+
+
+def spread(ordered: Sequence[Values]) -> list[Values]:
+    """The same items, the middle first, then the middles of what is left and right of it, and so on.
+
+    The first few then stand for the whole range, however soon the time is up.
+    """
+    found: list[Values] = []
+    parts = [ordered]
+    while parts:
+        part = parts.pop(0)
+        if part:
+            middle = len(part) // 2
+            found.append(part[middle])
+            parts += [part[:middle], part[middle + 1 :]]
+    return found
 
 
 def _arrays(space: Space, evidence: Sequence[Evidence]) -> tuple[Array, Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from change.engine import Values
@@ -19,6 +20,16 @@ FINAL_PAIRS = 9
 ENOUGH_CANDIDATES = 24
 ENOUGH_IMPROVEMENT = 0.15
 """The search ends early once the sampler expects less than this share of the smallest effect from one more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A candidate's smoothed gain, its standard deviation, and what the gain is worth: less where a limit may break."""
+
+    candidate: Candidate
+    gain: float
+    sd: float
+    worth: float
 
 
 class Race:
@@ -66,23 +77,30 @@ class Race:
             return self.next_block(now, blocks_left)
         return running
 
-    def choice(self) -> tuple[Candidate, float, float] | None:
-        """Who is worth a confirmation, with smoothed gain and its standard deviation.
-
-        Of those that cannot be told from the best, the one that moves the fewest knobs.
-        """
-        ranked = self.ranked()
+    def choice(self) -> Standing | None:
+        """Who is worth a confirmation: of those not told from the best, the one that moves the fewest knobs."""
+        ranked = [standing for standing in self.ranked() if len(standing.candidate.race) >= FIRST_CUT_PAIRS]
         if not ranked:
             return None
-        _, gain, sd = ranked[0]
-        equal = [row for row in ranked if row[1] >= gain - max(sd, self._results.margin / 2)]
-        return min(equal, key=lambda row: (self._moved(row[0]), -row[1]))
+        least = ranked[0].worth - max(ranked[0].sd, self._results.margin / 2)
+        equal = [standing for standing in ranked if standing.worth >= least]
+        return min(equal, key=lambda standing: (self._moved(standing.candidate), -standing.worth))
+
+    def dismiss(self, now: float) -> None:
+        """Nobody of those left is worth a confirmation."""
+        for candidate in self._results.candidates:
+            if not candidate.done:
+                excess = self._results.excess(candidate) if candidate.race else None
+                reason = "not clearly better in the race"
+                if excess is not None and excess.surely:
+                    reason = f"{excess} over {len(candidate.race)} pairs"
+                self._results.close(now, candidate, "rejected", reason)
 
     def _moved(self, candidate: Candidate) -> int:
         return sum(value != self._results.incumbent.get(name) for name, value in candidate.values.items())
 
     def _finalists(self) -> list[Candidate]:
-        best = [candidate for candidate, _, _ in self.ranked()[:ACTIVE]]
+        best = [standing.candidate for standing in self.ranked()[:ACTIVE]]
         fresh = self._simpler if self._simpler is not None and not self._simpler.done else None
         return best if fresh is None or fresh in best else [*best[: ACTIVE - 1], fresh]
 
@@ -92,31 +110,29 @@ class Race:
         if not ranked:
             return
         tolerance = self._results.margin / 2
-        proposal = self._proposer.simpler(ranked[0][0].values, self._results.evidence(), tolerance)
+        proposal = self._proposer.simpler(ranked[0].candidate.values, self._results.evidence(), tolerance)
         if proposal is not None:
             self._simpler = self._results.start(now, proposal)
 
-    def ranked(self) -> list[tuple[Candidate, float, float]]:
-        """Candidates with smoothed gain and its standard deviation, best first."""
+    def ranked(self) -> list[Standing]:
+        """Candidates by what their smoothed gain is worth, best first."""
         results = self._results
         tried = [c for c in results.candidates if c.race]
         raced = {id(c) for c in tried}
         listed = [c for c in results.candidates if id(c) in raced or c.state == "aborted"]
         smoothed = self._proposer.smoothed(results.evidence())[1:]
-        rows = [
-            (candidate, gain, sd)
-            for candidate, (gain, sd) in zip(listed, smoothed, strict=True)
-            if candidate.state in ("racing", "rejected")
-            and not candidate.confirmation
-            and len(candidate.race) >= FIRST_CUT_PAIRS
-            and not results.excess(candidate).surely
-        ]
-        return sorted(rows, key=lambda row: -row[1])
+        rows = []
+        for candidate, (gain, sd) in zip(listed, smoothed, strict=True):
+            if candidate.state not in ("racing", "rejected") or candidate.confirmation:
+                continue
+            excess = results.excess(candidate)
+            if not excess.surely:
+                rows.append(Standing(candidate, gain, sd, gain * excess.chance if gain > 0 else gain))
+        return sorted(rows, key=lambda standing: -standing.worth)
 
     def _cut(self, now: float) -> list[Candidate]:
         running = []
-        ranked = self.ranked()
-        leader = max([gain for _, gain, _ in ranked], default=0.0)
+        leader = max([standing.worth for standing in self.ranked()], default=0.0)
         leader = max(leader, 0.0)
         for candidate in self._results.candidates:
             if candidate.state != "racing":

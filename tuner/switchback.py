@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -89,12 +90,11 @@ class Switchback:
     It owns which config should be in force; the caller hands it blocks of arms and takes scored windows.
     """
 
-    def __init__(
-        self, incumbent: Values, slo: Slo, timing: Timing, lease_seconds: float, tokens_per_second: float
-    ):
-        self.book = TrafficBook(keep_seconds=600.0)
-        self.timing = timing
-        self.tokens_per_second = tokens_per_second
+    def __init__(self, incumbent: Values, slo: Slo, lease_seconds: float, keep_seconds: float) -> None:
+        """`keep_seconds` is how long finished requests are remembered; `timing` is known after a first look."""
+        self.book = TrafficBook(keep_seconds)
+        self.timing = Timing(0.0, math.inf, 0.0)
+        self.tokens_per_second = 1000.0
         self.queue_range = float("inf")
         self._incumbent = dict(incumbent)
         self._slo = slo
