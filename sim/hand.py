@@ -144,8 +144,9 @@ class SimulatedControl:
                 f"epoch {if_epoch} is stale: the engine is at {engine.epoch}; read the state again",
                 engine.epoch,
             )
-        requested = {**self._requested, **asked}
         leased = not math.isinf(engine.deadline)
+        # A change for good during a lease stands on what the lease would go back to.
+        requested = {**(self._revert if leased and lease_seconds is None else self._requested), **asked}
         back = {**(self._revert if leased else self._requested), **back}
         problems = self._problems(requested) + [f"revert_to: {text}" for text in self._problems(back)]
         if problems:

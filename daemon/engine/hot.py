@@ -167,8 +167,8 @@ class HotEngine:
             )
         if status == HTTPStatus.CONFLICT and answer.epoch is not None:
             return StaleEpoch(said, answer.epoch)
-        # The plugin answers these for one missing service too; only its state tells of the whole engine.
-        if status in _GATEWAY and (what == "state" or not answer.named):
+        # The plugin answers these for one missing service too; its state and its knobs tell of the whole engine.
+        if status in _GATEWAY and (what in ("state", "knobs") or not answer.named):
             return EngineUnreachable(f"{self._name} answers {what} with HTTP {status}: {said}")
         if 300 <= status < 400:
             return EngineError(f"{self._name} redirects {what} elsewhere (HTTP {status}): check engine.url")

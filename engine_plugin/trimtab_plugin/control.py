@@ -109,8 +109,10 @@ class Controller:
                 409,
                 f"epoch {request['if_epoch']} is stale: the engine is at {self._epoch}; read the state again",
             )
-        values = {**self._values, **requested}
+        lease = request.get("lease_seconds")
         leased = self._deadline != float("inf")
+        # A change for good during a lease stands on what the lease would go back to: the rest was only on trial.
+        values = {**(self._revert_to if leased and lease is None else self._values), **requested}
         revert_to = {**(self._revert_to if leased else self._values), **revert}
         problems = knobs.problems(values)
         problems += [f"revert_to: {problem}" for problem in knobs.problems(revert_to)]
@@ -120,7 +122,6 @@ class Controller:
         if refusal is not None:
             return self._result(requested, "refused", refusal)
 
-        lease = request.get("lease_seconds")
         self._revert_to = revert_to if lease is not None else dict(values)
         self._deadline = float("inf") if lease is None else self._clock() + lease
         if values != self._values:
@@ -208,7 +209,11 @@ class Controller:
             self._values = dict(self._knobs.launch)
             self._epoch += 1
             self._history.append((self._epoch, self._wall()))
-        self._knobs.write(self._knobs.launch)
+        # Unwrapped first: whatever the write meets, the engine's next step must be its own.
         if self._wrapped:
             del self._scheduler.schedule
             self._wrapped = False
+        try:
+            self._knobs.write(self._knobs.launch)
+        except Exception as second:
+            logger.error("trimtab: the launch values could not be put back either", exc_info=second)

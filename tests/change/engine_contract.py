@@ -162,6 +162,24 @@ class EngineContract(ABC):
 
         self.run(test)
 
+    def test_a_change_for_good_during_a_lease_keeps_nothing_else_of_the_trial(self) -> None:
+        async def test(lab: Laboratory) -> None:
+            before = await lab.control.state()
+            other = "max_num_seqs"
+            tried = {
+                KNOB: other_value(before.values[KNOB], before.floors[KNOB]),
+                other: other_value(before.values[other], before.floors[other]),
+            }
+            leased = await lab.control.set_knobs(
+                tried, if_epoch=before.epoch, lease_seconds=lab.lease, revert_to=before.values
+            )
+            await lab.control.set_knobs({other: tried[other]}, if_epoch=leased.epoch, lease_seconds=None)
+            await lab.advance(1.5 * lab.lease)
+            after = await lab.control.state()
+            assert dict(after.values) == {**before.values, other: tried[other]}
+
+        self.run(test)
+
     def test_the_gate_closes_reopens_on_request_and_reopens_by_itself(self) -> None:
         async def test(lab: Laboratory) -> None:
             async def gate() -> str:

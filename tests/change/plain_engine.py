@@ -145,9 +145,10 @@ class PlainEngine:
         if self.refuses is not None:
             return KnobAnswer(self.epoch, dict(values), self._of(values), "refused", self.refuses)
         before = dict(self.values) if self.deadline is None else self.revert_to
+        base = before if lease_seconds is None else self.values
         self.revert_to = {**before, **(revert_to or {})}
         self.deadline = None if lease_seconds is None else self.now + lease_seconds
-        self._serve({**self.values, **{k: v for k, v in values.items() if k not in self.ignores}})
+        self._serve({**base, **{k: v for k, v in values.items() if k not in self.ignores}})
         return KnobAnswer(self.epoch, dict(values), self._of(values), "applied")
 
     async def requests(self, since: int) -> RequestPage:

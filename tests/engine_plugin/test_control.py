@@ -202,6 +202,21 @@ def test_a_fault_in_a_step_puts_the_launch_values_back_and_the_engine_goes_on(
     assert "AttributeError" in answer["reason"]
 
 
+def test_launch_values_that_cannot_be_put_back_still_leave_the_engine_its_own_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(self: SchedulerKnobs, *_: object) -> None:
+        raise AttributeError("gone")
+
+    engine = Engine()
+    engine.set(0, lease=30, batch_max_tokens=256)
+    monkeypatch.setattr(SchedulerKnobs, "before_step", broken)
+    monkeypatch.setattr(SchedulerKnobs, "write", broken)
+    engine.scheduler.schedule(False)
+    assert not engine.wrapped()
+    assert engine.set(2, batch_max_tokens=512)["status"] == "refused"
+
+
 def test_the_boot_id_tells_engines_apart() -> None:
     first, second = (Engine().state()["boot_id"] for _ in range(2))
     pid, started, drawn = first.split("-")
