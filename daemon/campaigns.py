@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from change.engine import EngineControl, EngineError
+from change.engine import EngineControl, EngineError, Values
 from change.journal import Journal
 from change.lock import EngineLock, LockError
 from collectors.history import History
@@ -65,6 +65,7 @@ class Campaigns:
         self._lock: EngineLock | None = None
         self._last_minute: int | None = None
         self._swept = False
+        self._broken_off: dict[int, Values] = {}
         self._asked_since: float | None = None
         # A tick and an order from outside must not drive the same campaign at once.
         self._turn = asyncio.Lock()
@@ -100,7 +101,8 @@ class Campaigns:
                 f"the scheduler {state.scheduler} of {state.engine} {state.engine_version} is not a build that "
                 "is known: hot changes are refused on it"
             )
-        self._sweep(now)
+        if self.unproven(now) is not None:
+            raise Refused("a promotion whose probation broke off is taken back first: try again in a moment")
         settings = self._tune.settings(minutes)
         # Only now and in a thread: the tuner's libraries are large, and a daemon that only watches needs none of them.
         await asyncio.to_thread(importlib.import_module, "daemon.tuning")
@@ -206,12 +208,22 @@ class Campaigns:
             self._lock = None
         self._ended()
 
+    def unproven(self, now: float) -> Values | None:
+        """The incumbent to go back to where a promotion stands whose probation its process did not live to end."""
+        self._sweep(now)
+        if not self._broken_off or self._tuning is not None:
+            return None
+        promoted = self._journal.promoted()
+        campaign = None if promoted is None else promoted.campaign_id
+        return None if campaign is None else self._broken_off.get(campaign)
+
     def _sweep(self, now: float) -> None:
         """Once: end what a process before this one left unfinished in the store."""
         if self._swept:
             return
         try:
-            if abandon_unfinished(self._store, self._engine_url, now):
+            self._broken_off = abandon_unfinished(self._store, self._engine_url, now)
+            if self._broken_off:
                 self._notices.say(
                     "unfinished", "a campaign that broke off was ended: its process had died", "info"
                 )

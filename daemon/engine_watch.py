@@ -17,6 +17,7 @@ from change.lock import EngineLock, LockError, LockHeld
 from daemon.engine_probe import Probe
 from daemon.modes import Modes
 from daemon.notices import Notices
+from daemon.way_back import take_back
 from store import StoreError
 
 PROBE_EVERY_SECONDS = 30.0
@@ -42,8 +43,10 @@ class EngineWatch:
         notices: Notices,
         lock_dir: Path,
         busy: Callable[[], bool],
+        unproven: Callable[[float], Values | None],
     ) -> None:
-        """`busy` tells whether a campaign of ours is changing the engine now."""
+        """`busy` tells whether a campaign of ours is changing the engine now; `unproven` gives the values to go back
+        to where a promotion stands whose probation broke off."""
         self.reachable: bool | None = None
         self.state: EngineState | None = None
         self.launch: Values | None = None
@@ -55,6 +58,7 @@ class EngineWatch:
         self._notices = notices
         self._lock_dir = lock_dir
         self._busy = busy
+        self._unproven = unproven
         self._probe_at = 0.0
         self._boot_id: str | None = None
         self._unfinished = True
@@ -147,6 +151,10 @@ class EngineWatch:
         if stopped is not None:
             self._notices.say("promoted", f"what was promoted is not looked after: {stopped}", "info")
             return
+        incumbent = self._unproven(now)
+        if incumbent is not None:
+            await self._take_back_unproven(state, incumbent, now)
+            return
         result = await reapply_promoted(self._control, self._journal, now, lock=self._lock(state, "re-apply"))
         self._reapply = False
         if result.outcome in ("nothing", "held"):
@@ -155,6 +163,16 @@ class EngineWatch:
             self._notices.over("promoted", "what was promoted is looked after again")
             level = "info" if result.outcome == "reapplied" else "warning"
             self._notices.say("promoted", result.text, level)  # type: ignore[arg-type]
+
+    async def _take_back_unproven(self, state: EngineState, incumbent: Values, now: float) -> None:
+        with self._lock(state, "recovery"):
+            trouble = await take_back(self._control, self._journal, incumbent, "recovery", now)
+        if trouble is not None:
+            self._notices.say("unproven", f"a promotion whose probation broke off stands still: {trouble}")
+            return
+        self._reapply = False
+        self._notices.over("unproven", "the promotion could be taken back")
+        self._notices.say("taken back", "a promotion whose probation broke off was taken back", "info")
 
     def _lock(self, state: EngineState, what: str) -> EngineLock:
         return EngineLock(self._lock_dir, state.boot_id, what)

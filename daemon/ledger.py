@@ -127,8 +127,11 @@ class Ledger:
             setattr(trial, name, value)
 
 
-def abandon_unfinished(store: Store, engine: str, now: float) -> int:
-    """End campaigns and trials that a dead process left running; returns how many campaigns. Raises `StoreError`."""
+def abandon_unfinished(store: Store, engine: str, now: float) -> dict[int, Values]:
+    """End campaigns and trials that a dead process left running; returns their incumbents by campaign id.
+
+    Raises `StoreError`.
+    """
     reason = "the process that ran it ended"
     with store.session() as session:
         left = session.scalars(
@@ -142,7 +145,7 @@ def abandon_unfinished(store: Store, engine: str, now: float) -> int:
             session.add(
                 Decision(campaign_id=campaign.id, time=now, kind="end", text=f"aborted: {reason}", figures={})
             )
-        return len(left)
+        return {campaign.id: dict(campaign.incumbent) for campaign in left}
 
 
 def _plain(event: WindowClosed | PairScored | TrialChanged) -> dict[str, Any]:

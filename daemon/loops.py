@@ -88,7 +88,14 @@ class Daemon:
             draw_seed=draw_seed,
         )
         self._watch = EngineWatch(
-            self._control, probe, journal, self._modes, self._notices, locks, lambda: self.campaigns.running
+            self._control,
+            probe,
+            journal,
+            self._modes,
+            self._notices,
+            locks,
+            busy=lambda: self.campaigns.running,
+            unproven=self.campaigns.unproven,
         )
         self.body = DaemonBody(
             config=config,

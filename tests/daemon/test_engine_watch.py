@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from change.apply import change
 from change.journal import Journal, Promotion
 from change.lock import EngineLock
 from daemon import assembly
 from daemon.config import Config
 from store import open_store
+from store.models import Campaign
 from tests.daemon.engine_stand import LAUNCH, EngineStand
 from tests.daemon.living import Said, config_for, notices, running, times_said
 
@@ -142,4 +144,56 @@ def test_while_another_process_changes_the_engine_its_open_change_is_left_alone(
     asyncio.run(story())
     assert journal.open_entries() == []
     assert times_said(said, "another campaign") == 1
+    store.close()
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_promotion_whose_probation_broke_off_is_taken_back_at_the_next_start(
+    tmp_path: Path, engine: EngineStand, finished: bool
+) -> None:
+    config = config_for(tmp_path, engine)
+
+    async def story() -> None:
+        async with running(config) as one:
+            await one.until(lambda live: live["engine"].get("plugin") is not None)
+        # As a daemon leaves it that is killed after it promoted.
+        store = open_store(config.store_url)
+        with store.session() as session:
+            row = Campaign(
+                engine=engine.url,
+                boot_id="the boot before",
+                started=time.time(),
+                phase="probation",
+                objective={},
+                settings={},
+                incumbent=dict(LAUNCH),
+                fingerprint={},
+                calibration={},
+                **({"ended": time.time(), "decision": "promoted"} if finished else {}),
+            )
+            session.add(row)
+        async with assembly.hot_engine(config) as control:
+            await change(
+                control,
+                Journal(store, engine.url),
+                {"batch_max_tokens": 512.0},
+                kind="promotion",
+                actor="campaign",
+                now=time.time(),
+                undo=dict(LAUNCH),
+                campaign_id=row.id,
+            )
+        store.close()
+        assert engine.values["batch_max_tokens"] == 512.0
+        async with running(config) as one:
+            if finished:
+                await one.until(lambda live: live["engine"].get("plugin") is not None)
+                await asyncio.sleep(0.5)
+            else:
+                await one.until(lambda live: notices(live, "probation broke off was taken back"))
+
+    asyncio.run(story())
+    assert engine.values["batch_max_tokens"] == (512.0 if finished else LAUNCH["batch_max_tokens"])
+    store = open_store(config.store_url)
+    assert (Journal(store, engine.url).promoted() is not None) == finished
     store.close()
