@@ -123,6 +123,12 @@ _ROWS = (
     _engine("request_generation_tokens", "Tokens generated for a request.", "tokens", "histogram"),
     _engine("request_max_tokens", "The max_tokens a request asked for.", "tokens", "histogram"),
     Metric(
+        "trimtab_engine_http_errors_total",
+        "Answers with a status of 500 and above to requests under /v1/.",
+        "requests",
+        "counter",
+    ),
+    Metric(
         "trimtab_engine_start_time_seconds",
         "When the engine's server process started, in Unix time.",
         "seconds",

@@ -57,13 +57,14 @@ FAMILIES = (
 
 CACHE_CONFIG = "cache_config_info"
 START_TIME = "process_start_time_seconds"
+HTTP_REQUESTS = "http_requests_total"
 _PREFIXES = ("vllm:", "vllm_")
 _LABELS = {"engine": "engine", "model_name": "model", "reason": "reason", "finished_reason": "reason"}
 
 
 def wanted_families() -> dict[str, Shape]:
     """Every family that is read, in every spelling and version."""
-    wanted: dict[str, Shape] = {START_TIME: "scalar"}
+    wanted: dict[str, Shape] = {START_TIME: "scalar", HTTP_REQUESTS: "scalar"}
     for prefix in _PREFIXES:
         wanted[prefix + CACHE_CONFIG] = "scalar"
         for family in FAMILIES:
@@ -98,7 +99,18 @@ def parse_vllm(text: str, now: float) -> list[Sample]:
         for point in by_family.get(START_TIME, [])[:1]
         if isinstance(point.value, float)
     )
+    samples.extend(_http_errors(by_family.get(HTTP_REQUESTS, []), now))
     return samples + legacy_samples(samples)
+
+
+def _http_errors(points: list[Point], now: float) -> list[Sample]:
+    """The server's own count; absent until it has answered anything."""
+    answered = [(dict(point.labels), point.value) for point in points if isinstance(point.value, float)]
+    inference = [
+        (labels, value) for labels, value in answered if labels.get("handler", "").startswith("/v1/")
+    ]
+    errors = sum(value for labels, value in inference if labels.get("status", "").startswith("5"))
+    return [Sample("trimtab_engine_http_errors_total", errors, now)] if inference else []
 
 
 def _newest(by_family: dict[str, list[Point]], names: tuple[str, ...]) -> list[Point]:

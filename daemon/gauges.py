@@ -30,6 +30,19 @@ def history_gauges(history: History) -> Callable[[float], Gauges]:
         values = fresh(name, now)
         return sum(values) if values else None
 
+    errors_before: float | None = None
+
+    def errors(now: float) -> float:
+        """New 5xx answers since the last reading; a counter that fell began anew."""
+        nonlocal errors_before
+        count = total("trimtab_engine_http_errors_total", now)
+        if count is None:
+            return 0.0
+        before, errors_before = errors_before, count
+        if before is None:
+            return 0.0
+        return count - before if count >= before else count
+
     def read(now: float) -> Gauges:
         temperatures = fresh("npu_temperature_celsius", now)
         return Gauges(
@@ -38,6 +51,7 @@ def history_gauges(history: History) -> Callable[[float], Gauges]:
             temperature=max(temperatures, default=None),
             watts=total("npu_power_watts", now),
             npus=len(temperatures) or None,
+            errors=errors(now),
         )
 
     return read

@@ -36,6 +36,28 @@ def test_a_recent_page_has_every_canonical_name() -> None:
     }
 
 
+def http_errors(*lines: str) -> float | None:
+    page = (FIXTURES / "vllm_0.8.prom").read_text() + "".join(
+        f"http_requests_total{line}\n" for line in lines
+    )
+    found = [s.value for s in parse_vllm(page, NOW) if s.name == "trimtab_engine_http_errors_total"]
+    assert len(found) <= 1
+    value = found[0] if found else None
+    assert not isinstance(value, Distribution)
+    return value
+
+
+def test_answers_of_500_and_above_are_counted_over_the_inference_routes() -> None:
+    fine = '{handler="/v1/completions",method="POST",status="2xx"} 90.0'
+    bad = '{handler="/v1/completions",method="POST",status="5xx"} 3.0'
+    chat = '{handler="/v1/chat/completions",method="POST",status="5xx"} 2.0'
+    elsewhere = '{handler="/metrics",method="GET",status="5xx"} 7.0'
+    assert http_errors() is None
+    assert http_errors(elsewhere) is None
+    assert http_errors(fine, elsewhere) == 0.0
+    assert http_errors(fine, bad, chat, elsewhere) == 5.0
+
+
 def test_labels_are_the_tables() -> None:
     for name, pairs in read("vllm_0.32"):
         assert {key for key, _ in pairs} <= set(METRICS[name].labels)

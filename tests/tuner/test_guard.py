@@ -41,6 +41,12 @@ def test_a_calm_candidate_stays() -> None:
     assert check() is None
 
 
+def test_a_failure_that_engine_and_server_both_count_is_one() -> None:
+    failed = [replace(record(i), reason="error") for i in range(2)]
+    assert check(failed, errors=2) is None
+    assert "3 requests failed" in str(check(failed, errors=3))
+
+
 def test_six_of_a_hundred_break_a_one_percent_allowance() -> None:
     assert violations_needed(100, 0.01) == 6
     assert check(mixed(5, 95)) is None
