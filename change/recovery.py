@@ -33,10 +33,11 @@ async def recover(
     back to its undo values and is closed as recovered. Changes of an earlier boot went with it. Raises
     `EngineError` when the engine cannot be asked: the entries stay open, so try again.
     """
-    unfinished = journal.open_entries()
-    if not unfinished:
+    if not journal.open_entries():
         return []
     with holding(lock):
+        # Read under the lock: whoever held it may have closed its own meanwhile.
+        unfinished = journal.open_entries()
         state = await control.state()
         journal.note_launch(state, now)
         for entry in reversed(unfinished):

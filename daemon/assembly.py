@@ -17,6 +17,7 @@ from daemon.config import Config
 from daemon.engine.hot import HotEngine
 from daemon.errors import ConfigError
 from daemon.modes import Modes
+from daemon.paths import engine_pid
 from daemon.quiet_hours import QuietHours
 
 
@@ -68,7 +69,8 @@ def collectors(config: Config) -> list[Collector]:
     except (ValueError, CollectorError) as error:
         raise ConfigError(str(error)) from error
     if collect.host.enabled:
-        found.append(HostCollector((Path("/"),), interval_seconds=collect.host.interval_seconds))
+        interval = collect.host.interval_seconds
+        found.append(HostCollector((Path("/"),), engine_pid=engine_pid, interval_seconds=interval))
     return found
 
 

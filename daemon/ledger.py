@@ -73,9 +73,10 @@ class Ledger:
         return len(self._waiting) > KEPT_EVENTS
 
     def past_winners(self, fingerprint: Mapping[str, float]) -> list[dict[str, float]]:
-        """Winners of earlier campaigns whose workload was like this one, nearest first."""
+        """Winners of this engine's earlier campaigns whose workload was like this one, nearest first."""
         with self._store.reading() as session:
-            rows = session.scalars(select(Campaign).where(Campaign.decision == "promoted")).all()
+            own = select(Campaign).where(Campaign.engine == self._engine, Campaign.decision == "promoted")
+            rows = session.scalars(own).all()
             near = sorted(
                 (apart, row.id, dict(row.report["winner"]))
                 for row in rows

@@ -9,6 +9,8 @@ from pathlib import Path
 
 CONFIG_VARIABLE = "TRIMTAB_CONFIG"
 RUN_DIR_VARIABLE = "TRIMTAB_RUN_DIR"
+ENGINE_PID_VARIABLE = "TRIMTAB_ENGINE_PID"
+"""Set by `trimtab serve` for its daemon, which ends before the engine's number can belong to another process."""
 
 
 def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
@@ -44,3 +46,9 @@ def config_file(environ: Mapping[str, str] = os.environ) -> Path | None:
 def engine_key(url: str) -> str:
     """A short file-name-safe key of an engine's address."""
     return hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:12]
+
+
+def engine_pid(environ: Mapping[str, str] = os.environ) -> int | None:
+    """The engine's main process where this daemon runs under `trimtab serve`, else None."""
+    number = environ.get(ENGINE_PID_VARIABLE, "")
+    return int(number) if number.isdecimal() else None

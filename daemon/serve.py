@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 
 from daemon.errors import UserError
+from daemon.paths import ENGINE_PID_VARIABLE
 
 FORWARDED = (
     signal.SIGTERM,
@@ -189,7 +190,7 @@ class _Pair:
     ) -> None:
         self._engine = engine
         self._command = daemon
-        self._environ = environ
+        self._environ = {**environ, ENGINE_PID_VARIABLE: str(engine.pid)}
         self._mask = mask
         self._say = say
         self._clock = clock

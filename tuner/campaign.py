@@ -198,7 +198,7 @@ class Campaign:
         look = calibration.first_look(records, seconds, self._vigil.queue)
         watts = self.report.watts_known
         found = scale(self.settings.objective, self.slo, saturated=look.saturated, watts_known=watts)
-        limits = Limits(found, self.slo, self.settings.max_regression)
+        limits = Limits(found, self.slo, self.settings.max_regression, look.saturated)
         self.results = Results(self.events, self._incumbent, limits)
         self.report.looked(found, fingerprint(records, seconds))
         self._bench.timing = calibration.shortest(look, self._budget)

@@ -66,12 +66,14 @@ class Limits:
     scale: Scale
     slo: Slo
     max_regression: float
+    saturated: bool = False
+    """Whether a queue stands under the incumbent: only then do tokens per second tell of the config."""
 
     def judged(self) -> list[str]:
         """Metrics that may not lose more than max_regression: none of a latency that is the objective or has a limit.
 
         Quantiles of one latency often move against each other; which of them matters is said by the objective and by
-        the limits. Tokens per second of an engine without a queue measure the demand, so they are no loss either.
+        the limits. Tokens per second of an engine without a queue measure the demand, so there they are no loss.
         """
         limited = {limit.metric for limit in self.slo.limits} | {
             name.split("_")[0] for name in self.scale.metrics
@@ -79,7 +81,7 @@ class Limits:
         return [
             name
             for name in OTHERS
-            if name.split("_")[0] not in limited and name != "output_tokens_per_second"
+            if name.split("_")[0] not in limited and (self.saturated or name != "output_tokens_per_second")
         ]
 
     def worst(self, series: Series, adjustments: Mapping[str, Adjustment]) -> Excess:

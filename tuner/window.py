@@ -74,9 +74,12 @@ def gap_difference(later: GapCounts, earlier: GapCounts) -> dict[int, int]:
 
 
 def request_latency(record: RequestRecord, name: LatencyName) -> float | None:
-    """One request's TTFT, mean token gap or end-to-end time in seconds; None where it has none."""
+    """One request's TTFT, mean token gap or end-to-end time in seconds; None where it has none.
+
+    An end-to-end time that several configs had a part in tells of none of them.
+    """
     if name == "e2e":
-        return record.finish - record.arrival
+        return record.finish - record.arrival if record.epoch_arrival == record.epoch_finish else None
     if record.first_token is None:
         return None
     if name == "ttft":

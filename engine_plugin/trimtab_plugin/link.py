@@ -63,6 +63,21 @@ class EngineLink:
         Raises `RanksDiffer` unless all answers agree on the keys in `same` and on being errors; `LinkError`
         when the engine does not answer in time.
         """
+        answers = await self._ask(request)
+        first = answers[0]
+        keys = ("code", *same)
+        if any(answer.get(key) != first.get(key) for answer in answers[1:] for key in keys):
+            raise RanksDiffer(answers)
+        return first
+
+    async def settle(self) -> Answer:
+        """Bring ranks that differ back to their launch values under one new epoch, and return the state."""
+        answers = await self._ask({"op": "state"})
+        epoch = max(answer["epoch"] for answer in answers) + 1
+        return await self.call({"op": "reset", "epoch": epoch})
+
+    async def _ask(self, request: Mapping[str, Any]) -> list[Answer]:
+        """Every rank's answer; raises `LinkError` when the engine does not answer in time."""
         message = {**request, "expires": time.time() + self._timeout}
         engines = self._engines()
         core = self._client.engine_core
@@ -71,7 +86,7 @@ class EngineLink:
                 calls = [core.call_utility_async(METHOD, message)]
             else:
                 calls = [core._call_utility_async(METHOD, message, engine=engine) for engine in engines]
-            answers: list[Answer] = await asyncio.wait_for(asyncio.gather(*calls), self._timeout)
+            return list(await asyncio.wait_for(asyncio.gather(*calls), self._timeout))
         except asyncio.TimeoutError:
             raise LinkError(
                 f"the engine did not answer within {self._timeout:g} s (a very long step, or a hang); "
@@ -85,22 +100,6 @@ class EngineLink:
                     "the engine process has not loaded the plugin: if VLLM_PLUGINS is set, add trimtab to it"
                 ) from error
             raise LinkError(f"the engine cannot be asked: {type(error).__name__}: {error}") from error
-        first = answers[0]
-        keys = ("code", *same)
-        if any(answer.get(key) != first.get(key) for answer in answers[1:] for key in keys):
-            raise RanksDiffer(answers)
-        return first
-
-    async def settle(self) -> Answer:
-        """Bring ranks that differ back to their launch values under one new epoch, and return the state."""
-        answers = await asyncio.gather(
-            *[
-                self._client.engine_core._call_utility_async(METHOD, {"op": "state"}, engine=engine)
-                for engine in self._engines()
-            ]
-        )
-        epoch = max(answer["epoch"] for answer in answers) + 1
-        return await self.call({"op": "reset", "epoch": epoch})
 
     def _engines(self) -> list[Any]:
         return list(getattr(self._client.engine_core, "core_engines", [None]))

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from daemon.cli import run
+from daemon.paths import engine_pid
 from daemon.serve import MIDDLEWARE, addition, has_plugin
 
 WAIT_SECONDS = 60.0
@@ -254,3 +255,21 @@ def test_the_named_middleware_is_the_plugins_own() -> None:
 def test_an_interpreter_without_the_plugin_or_that_is_none_has_none(tmp_path: Path) -> None:
     assert not has_plugin(str(tmp_path / "python"))
     assert not has_plugin("/bin/false")
+
+
+def test_the_daemon_is_told_which_process_the_engine_is(tmp_path: Path) -> None:
+    engine = "import os, time; print('engine', os.getpid(), flush=True); time.sleep(60)"
+    daemon = "import time; from daemon.paths import engine_pid; print('told', engine_pid(), flush=True); time.sleep(60)"
+    served = Served(tmp_path, engine, daemon)
+    try:
+        served.says("engine ")
+        served.says("told ")
+        lines = dict(line.split() for line in served.text().splitlines() if line[:5] in ("engin", "told "))
+        assert lines["told"] == lines["engine"]
+    finally:
+        served.end()
+
+
+def test_nobody_is_told_of_an_engine_that_is_not_ours() -> None:
+    assert engine_pid({}) is None
+    assert engine_pid({"TRIMTAB_ENGINE_PID": "1; rm"}) is None

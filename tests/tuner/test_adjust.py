@@ -34,6 +34,23 @@ def test_few_pairs_leave_the_calibrated_noise_alone() -> None:
     assert fit(noisy_pairs(5, -0.8, 3), "objective", 0.25) == unadjusted("objective", 0.25)
 
 
+def test_few_pairs_that_the_traffic_does_not_explain_stay_as_they_were_measured() -> None:
+    rng = np.random.default_rng(11)
+    adjusted, plain = [], []
+    for _ in range(60):
+        seen, unseen = (
+            [
+                Contrast(0, {"objective": rng.normal(0, 0.5)}, tuple(rng.normal(0, 0.3, len(NAMES))))
+                for _ in range(count)
+            ]
+            for count in (11, 20)
+        )
+        found = fit(seen, "objective", prior_sd=0.5)
+        adjusted += [found.gain(pair) for pair in unseen]
+        plain += [pair.gains["objective"] for pair in unseen]
+    assert np.std(adjusted) < 1.08 * np.std(plain)
+
+
 def test_equal_traffic_leaves_a_gain_as_it_is() -> None:
     pairs = noisy_pairs(60, slope=-0.8, seed=4)
     same = dict.fromkeys(NAMES, 5.0)
