@@ -62,6 +62,7 @@ def real() -> bool:
         good = True
         with bench.started(folder / "engine") as engine:
             await bench.warm(engine)
+            launch = await bench.values(engine)
             medians = []
             for number in (1, 2, 3):
                 found = await bench.run_campaign(
@@ -74,7 +75,7 @@ def real() -> bool:
                 good &= winner <= 256 and (found.report.get("effect") or {}).get("low", 0) > 0.10
                 good &= not found.traffic.failures
                 medians.append(found.report["calibration"]["incumbent_ttft_p50_seconds"])
-                await bench.detach(folder / f"itl-{number}")
+                await bench.restore(engine, launch)
             limit = 1.10 * sorted(medians)[1]
             found = await bench.run_campaign(
                 engine,
@@ -87,7 +88,7 @@ def real() -> bool:
             print(f"\nwith slo.ttft_p50_seconds {limit:.4f}\n{bench.figures(found)}", flush=True)
             small = [t for t in found.trials if t["values"].get("batch_max_tokens") == 128]
             good &= bool(small) and all("ttft_p50" in (t["reason"] or "") for t in small)
-            await bench.detach(folder / "slo")
+            await bench.restore(engine, launch)
             found = await bench.run_campaign(
                 engine, folder / "prefill", minutes=15, knobs=["max_prefill_tokens"], seed=5
             )

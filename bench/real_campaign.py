@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from change.engine import Values
+from daemon.engine.hot import HotEngine
 from tests.real.engine import RealEngine, warm_up
 from tests.real.traffic import Traffic, TrafficReport
 
@@ -88,9 +90,17 @@ async def run_campaign(
     return RealCampaign(report, trials, sent)
 
 
-async def detach(folder: Path) -> None:
-    """Give the engine its launch values back."""
-    await _trimtab("detach", "-c", str(folder / "trimtab.yaml"))
+async def values(engine: RealEngine) -> Values:
+    """What the engine holds."""
+    async with HotEngine(engine.url, token=engine.token) as control:
+        return (await control.state()).values
+
+
+async def restore(engine: RealEngine, values: Values) -> None:
+    """Give the engine back what it held, so that the next campaign begins where the last one did."""
+    async with HotEngine(engine.url, token=engine.token) as control:
+        state = await control.state()
+        await control.set_knobs(values, if_epoch=state.epoch, lease_seconds=None)
 
 
 async def _trimtab(*arguments: str) -> str:

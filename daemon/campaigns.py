@@ -14,7 +14,7 @@ from change.journal import Journal
 from change.lock import EngineLock, LockError
 from collectors.history import History
 from daemon.config import TuneSection
-from daemon.ledger import abandon_unfinished
+from daemon.ledger import abandon_unfinished, unproven_incumbent
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.quiet_hours import local_minute, minute_of_day
@@ -65,7 +65,6 @@ class Campaigns:
         self._lock: EngineLock | None = None
         self._last_minute: int | None = None
         self._swept = False
-        self._broken_off: dict[int, Values] = {}
         self._asked_since: float | None = None
         # A tick and an order from outside must not drive the same campaign at once.
         self._turn = asyncio.Lock()
@@ -101,8 +100,9 @@ class Campaigns:
                 f"the scheduler {state.scheduler} of {state.engine} {state.engine_version} is not a build that "
                 "is known: hot changes are refused on it"
             )
-        if self.unproven(now) is not None:
-            raise Refused("a promotion whose probation broke off is taken back first: try again in a moment")
+        self._sweep(now)
+        if not self._swept:
+            raise Refused("what a process before this one left is ended first: try again in a moment")
         settings = self._tune.settings(minutes)
         # Only now and in a thread: the tuner's libraries are large, and a daemon that only watches needs none of them.
         await asyncio.to_thread(importlib.import_module, "daemon.tuning")
@@ -208,26 +208,28 @@ class Campaigns:
             self._lock = None
         self._ended()
 
-    def unproven(self, now: float) -> Values | None:
-        """The incumbent to go back to where a promotion stands whose probation its process did not live to end."""
-        self._sweep(now)
-        if not self._broken_off or self._tuning is not None:
+    def unproven(self) -> Values | None:
+        """The incumbent to go back to where a promotion stands whose probation its process did not live to end.
+
+        Such a campaign's row stays open until the promotion is taken back. Raises `StoreError`.
+        """
+        promoted = None if self._tuning is not None else self._journal.promoted()
+        if promoted is None or promoted.campaign_id is None:
             return None
-        promoted = self._journal.promoted()
-        campaign = None if promoted is None else promoted.campaign_id
-        return None if campaign is None else self._broken_off.get(campaign)
+        return unproven_incumbent(self._store, promoted.campaign_id)
 
     def _sweep(self, now: float) -> None:
-        """Once: end what a process before this one left unfinished in the store."""
+        """End what a process before this one left unfinished in the store, until there is no more of it."""
         if self._swept:
             return
         try:
-            self._broken_off = abandon_unfinished(self._store, self._engine_url, now)
-            if self._broken_off:
+            promoted = self._journal.promoted() if self.unproven() is not None else None
+            keep = None if promoted is None else promoted.campaign_id
+            if abandon_unfinished(self._store, self._engine_url, now, keep):
                 self._notices.say(
                     "unfinished", "a campaign that broke off was ended: its process had died", "info"
                 )
-            self._swept = True
+            self._swept = keep is None
         except StoreError as error:
             self._notices.say("store", str(error), "error")
 

@@ -43,7 +43,7 @@ class EngineWatch:
         notices: Notices,
         lock_dir: Path,
         busy: Callable[[], bool],
-        unproven: Callable[[float], Values | None],
+        unproven: Callable[[], Values | None],
     ) -> None:
         """`busy` tells whether a campaign of ours is changing the engine now; `unproven` gives the values to go back
         to where a promotion stands whose probation broke off."""
@@ -119,6 +119,7 @@ class EngineWatch:
             if self._unfinished:
                 await self._end_open_changes(state, now)
             if self._reapply:
+                await self._take_back_unproven(state, now)
                 await self._put_back_promoted(state, now)
         except LockHeld as error:
             # Somebody else is at work: it is left alone, and looked at again with the next tick.
@@ -151,10 +152,6 @@ class EngineWatch:
         if stopped is not None:
             self._notices.say("promoted", f"what was promoted is not looked after: {stopped}", "info")
             return
-        incumbent = self._unproven(now)
-        if incumbent is not None:
-            await self._take_back_unproven(state, incumbent, now)
-            return
         result = await reapply_promoted(self._control, self._journal, now, lock=self._lock(state, "re-apply"))
         self._reapply = False
         if result.outcome in ("nothing", "held"):
@@ -164,15 +161,28 @@ class EngineWatch:
             level = "info" if result.outcome == "reapplied" else "warning"
             self._notices.say("promoted", result.text, level)  # type: ignore[arg-type]
 
-    async def _take_back_unproven(self, state: EngineState, incumbent: Values, now: float) -> None:
+    async def _take_back_unproven(self, state: EngineState, now: float) -> None:
+        """In any mode: a config that nobody saw through its probation does not go on serving."""
+        incumbent = self._unproven()
+        promoted = self._journal.promoted()
+        if incumbent is None or promoted is None:
+            return
+        standing = self._journal.standing(state.boot_id)
+        if standing and standing[-1].campaign_id != promoted.campaign_id:
+            self._journal.clear_promoted()
+            self._notices.say(
+                "unproven",
+                "a promotion whose probation broke off is forgotten: the engine was changed on purpose since",
+                "info",
+            )
+            return
         with self._lock(state, "recovery"):
             trouble = await take_back(self._control, self._journal, incumbent, "recovery", now)
         if trouble is not None:
-            self._notices.say("unproven", f"a promotion whose probation broke off stands still: {trouble}")
-            return
-        self._reapply = False
-        self._notices.over("unproven", "the promotion could be taken back")
-        self._notices.say("taken back", "a promotion whose probation broke off was taken back", "info")
+            raise ChangeRefused(
+                f"a promotion whose probation broke off could not be taken back yet: {trouble}"
+            )
+        self._notices.say("unproven", "a promotion whose probation broke off was taken back", "info")
 
     def _lock(self, state: EngineState, what: str) -> EngineLock:
         return EngineLock(self._lock_dir, state.boot_id, what)

@@ -128,15 +128,26 @@ class Ledger:
             setattr(trial, name, value)
 
 
-def abandon_unfinished(store: Store, engine: str, now: float) -> dict[int, Values]:
-    """End campaigns and trials that a dead process left running; returns their incumbents by campaign id.
+def unproven_incumbent(store: Store, campaign_id: int) -> Values | None:
+    """What served before a campaign that promoted and never ended; None if it ended. Raises `StoreError`."""
+    with store.reading() as session:
+        campaign = session.get(Campaign, campaign_id)
+        return None if campaign is None or campaign.ended is not None else dict(campaign.incumbent)
+
+
+def abandon_unfinished(store: Store, engine: str, now: float, keep: int | None) -> int:
+    """End campaigns and trials that a dead process left running, but not `keep`; returns how many campaigns.
 
     Raises `StoreError`.
     """
     reason = "the process that ran it ended"
     with store.session() as session:
         left = session.scalars(
-            select(Campaign).where(Campaign.engine == engine, Campaign.ended.is_(None))
+            select(Campaign).where(
+                Campaign.engine == engine,
+                Campaign.ended.is_(None),
+                Campaign.id != (-1 if keep is None else keep),
+            )
         ).all()
         for campaign in left:
             campaign.phase, campaign.decision, campaign.ended = "ended", "aborted", now
@@ -146,7 +157,7 @@ def abandon_unfinished(store: Store, engine: str, now: float) -> dict[int, Value
             session.add(
                 Decision(campaign_id=campaign.id, time=now, kind="end", text=f"aborted: {reason}", figures={})
             )
-        return {campaign.id: dict(campaign.incumbent) for campaign in left}
+        return len(left)
 
 
 def _plain(event: WindowClosed | PairScored | TrialChanged) -> dict[str, Any]:

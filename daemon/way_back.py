@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from change.apply import rollback
 from change.engine import EngineControl, EngineError, Values
 from change.journal import Journal
@@ -16,17 +18,24 @@ async def take_back(
     try:
         entry = await rollback(control, journal, 1, now, actor=actor)
         return None if entry.outcome == "done" else str(entry.reason)
-    except ChangeRefused:
-        # Nothing stands since this engine started: it began without the promotion, and is to go on without it.
-        journal.clear_promoted()
-        return None
     except EngineError as error:
         return str(error)
-    except StoreError:
+    except (ChangeRefused, StoreError):
         pass  # Going back to what served before must never need the journal.
     try:
         state = await control.state()
-        await control.set_knobs(incumbent, if_epoch=state.epoch, lease_seconds=None)
+        if _may_stand(journal, state.boot_id):
+            await control.set_knobs(incumbent, if_epoch=state.epoch, lease_seconds=None)
     except EngineError as error:
         return str(error)
+    with contextlib.suppress(StoreError):
+        journal.clear_promoted()
     return None
+
+
+def _may_stand(journal: Journal, boot_id: str) -> bool:
+    """Whether this boot of the engine may hold the promotion; one that began without it is to go on without it."""
+    try:
+        return bool(journal.standing(boot_id))
+    except StoreError:
+        return True

@@ -67,18 +67,24 @@ def unadjusted(metric: str, sd: float) -> Adjustment:
     return Adjustment(metric, (0.0,) * len(NAMES), sd)
 
 
+LEAST_FREEDOM = 6
+"""Pairs beyond one for each trial that a fit needs."""
+
+
+def enough(pairs: Sequence[Contrast], metric: str) -> bool:
+    """Whether there are enough pairs for `fit` to look at them at all."""
+    return _freedom(_by_trial(pairs, metric)) >= LEAST_FREEDOM
+
+
 def fit(pairs: Sequence[Contrast], metric: str, prior_sd: float) -> Adjustment:
     """Ridge regression within trials; `prior_sd` is the noise assumed before there are pairs.
 
     A trial's own effect is not noise, so each trial is centred on its mean; the incumbent against itself has none.
-    Coefficients that would not have helped on pairs they had not seen are zero: few pairs cannot carry many.
+    Coefficients that would not have helped on trials they had not seen are zero: few pairs cannot carry many.
     """
-    by_trial: dict[int, list[Contrast]] = {}
-    for pair in pairs:
-        if metric in pair.gains:
-            by_trial.setdefault(pair.trial, []).append(pair)
-    freedom = sum(len(group) - (trial != 0) for trial, group in by_trial.items())
-    if freedom < 6:
+    by_trial = _by_trial(pairs, metric)
+    freedom = _freedom(by_trial)
+    if freedom < LEAST_FREEDOM:
         return unadjusted(metric, prior_sd)
     rows: list[NDArray[np.float64]] = []
     gains: list[NDArray[np.float64]] = []
@@ -92,9 +98,7 @@ def fit(pairs: Sequence[Contrast], metric: str, prior_sd: float) -> Adjustment:
     z = x / spread
     inverse = np.linalg.inv(z.T @ z + RIDGE * np.eye(len(NAMES)))
     beta = inverse @ z.T @ y
-    used = np.einsum("ij,jk,ik->i", z, inverse, z)
-    # What each pair would have been off by, had the coefficients not seen it (Allen's PRESS).
-    unseen = float(np.sum(((y - z @ beta) / (1.0 - used)) ** 2))
+    unseen = _unseen(z, inverse, y - z @ beta, by_trial)
     plain = float(y @ y)
     helps = unseen < plain
     variance = (unseen if helps else plain) / freedom
@@ -103,3 +107,38 @@ def fit(pairs: Sequence[Contrast], metric: str, prior_sd: float) -> Adjustment:
     if not helps:
         return unadjusted(metric, sd)
     return Adjustment(metric, tuple(float(b) for b in beta / spread), sd)
+
+
+def _by_trial(pairs: Sequence[Contrast], metric: str) -> dict[int, list[Contrast]]:
+    found: dict[int, list[Contrast]] = {}
+    for pair in pairs:
+        if metric in pair.gains:
+            found.setdefault(pair.trial, []).append(pair)
+    return found
+
+
+def _freedom(by_trial: Mapping[int, Sequence[Contrast]]) -> int:
+    return sum(len(group) - (trial != 0) for trial, group in by_trial.items())
+
+
+def _unseen(
+    z: NDArray[np.float64],
+    inverse: NDArray[np.float64],
+    residual: NDArray[np.float64],
+    by_trial: Mapping[int, Sequence[Contrast]],
+) -> float:
+    """Sum of squares of what each trial's pairs would have been off by, had the coefficients not seen that trial.
+
+    Allen's PRESS by groups: pairs that are centred together are left out together. The incumbent's pairs with itself
+    have no mean of their own and are left out one by one.
+    """
+    total = 0.0
+    start = 0
+    for trial, group in by_trial.items():
+        step = len(group) if trial else 1
+        for first in range(start, start + len(group), step):
+            part = slice(first, first + step)
+            hat = z[part] @ inverse @ z[part].T
+            total += float(np.sum(np.linalg.solve(np.eye(step) - hat, residual[part]) ** 2))
+        start += len(group)
+    return total

@@ -201,7 +201,7 @@ class Campaign:
         limits = Limits(found, self.slo, self.settings.max_regression, look.saturated)
         self.results = Results(self.events, self._incumbent, limits)
         self.report.looked(found, fingerprint(records, seconds))
-        self._bench.timing = calibration.shortest(look, self._budget)
+        self._bench.measure_by(calibration.shortest(look, self._budget))
         self._bench.tokens_per_second = look.prefill_tokens_per_second
         self._enter("calibrate")
         self._plan([Arm(None, self._incumbent)] * calibration.CALIBRATION_WINDOWS)
@@ -218,7 +218,7 @@ class Campaign:
             )
             return self._end(now, "inconclusive", f"too few windows can be measured: {'; '.join(reasons)}")
         found = calibration.settle(results, valid, self._bench.timing, self.settings)
-        self._bench.timing = found.timing
+        self._bench.measure_by(found.timing)
         self._bench.queue_range = calibration.queue_range(self._vigil.queue)
         self.report.calibrated(results, found, valid)
         results.note(

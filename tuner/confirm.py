@@ -104,8 +104,10 @@ class Confirmation:
         # Early pairs that happen to be large overstate: while there is time, even the low end must be worth it.
         convincing = gained and found.low >= EARLY_SHARE * self._margin
         self._passed = self._passed or gained
-        if convincing or (last and self._passed and found.median >= self._margin):
+        if convincing or (last and gained):
             return Verdict("promoted", text, effect, found.p_value)
+        if last and self._passed and found.median >= self._margin:
+            return Verdict("promoted", f"{text}; an earlier look had passed the test", effect, found.p_value)
         if found.high < self._margin or found.median < HOPELESS * self._margin:
             return Verdict("rejected", text, effect, found.p_value)
         if last:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import binom
+from scipy.stats import binom, poisson
 
 from change.engine import RequestRecord
 from tuner.settings import Limit, Slo
@@ -55,6 +55,8 @@ class Baseline:
 
     def __init__(self, slo: Slo) -> None:
         self._slo = slo
+        self._seconds = 0
+        self._errors = 0.0
         self._flags: dict[str, deque[list[bool]]] = {limit.key: deque(maxlen=WINDOWS) for limit in slo.limits}
 
     def add(self, records: Iterable[RequestRecord]) -> None:
@@ -63,6 +65,18 @@ class Baseline:
         for limit in self._slo.limits:
             flags = [breaks(limit, record) for record in kept]
             self._flags[limit.key].append([flag for flag in flags if flag is not None])
+
+    def see_errors(self, errors: float) -> None:
+        """Take in the 5xx answers of one second under the incumbent."""
+        self._seconds += 1
+        self._errors += errors
+
+    def errors_needed(self, seconds: int) -> int:
+        """Smallest count of 5xx answers within `seconds` that the incumbent's own rate of them does not explain."""
+        if not self._errors:
+            return ERROR_STORM
+        usual = self._errors / self._seconds * seconds
+        return max(ERROR_STORM, int(poisson.isf(TAIL, usual)) + 1)
 
     def usual(self, limit: Limit) -> float:
         """Share of the incumbent's requests that broke a limit; 0 where nothing is known."""
@@ -90,6 +104,7 @@ class Watch:
         self.epoch = epoch
         self._failed = 0
         self._errors = 0.0
+        self._looks = 0
         self._limits = slo.limits
         self._error_ratio = slo.error_ratio
         self._finished = 0
@@ -101,7 +116,9 @@ class Watch:
 
         Who had to wait before it came is not its fault.
         """
-        self._errors += errors
+        self._looks += 1
+        # What the server counted by the first look happened before the candidate came.
+        self._errors += errors if self._looks > 1 else 0.0
         for record in records:
             if not record.epoch_arrival == record.epoch_first_token == self.epoch:
                 continue
@@ -113,11 +130,6 @@ class Watch:
                     self._held[limit.key] += 1
                     self._broken[limit.key] += flag
 
-    @property
-    def failures(self) -> float:
-        """Failed requests; one that the engine and the server both count is one."""
-        return max(self._errors, float(self._failed))
-
     def verdict(
         self, serving: Serving, baseline: Baseline, queue: float, max_temperature: float
     ) -> str | None:
@@ -126,8 +138,10 @@ class Watch:
             return f"request data unknown for {serving.unknown_intervals} intervals"
         if serving.alert is not None:
             return f"alert: {serving.alert}"
-        if self.failures >= self._most_failures():
-            return f"{self.failures:.0f} requests failed"
+        if self._failed >= self._most_failures():
+            return f"{self._failed} requests failed"
+        if self._errors >= max(self._most_failures(), baseline.errors_needed(self._looks)):
+            return f"the server answered {self._errors:.0f} requests with an error"
         if serving.temperature is not None and serving.temperature > max_temperature:
             return f"temperature {serving.temperature:.0f} C above {max_temperature:.0f} C"
         most = max(QUEUE_FLOOR, QUEUE_FACTOR * queue)

@@ -82,8 +82,11 @@ class Race:
         ranked = [standing for standing in self.ranked() if len(standing.candidate.race) >= FIRST_CUT_PAIRS]
         if not ranked:
             return None
-        least = ranked[0].worth - max(ranked[0].sd, self._results.margin / 2)
-        equal = [standing for standing in ranked if standing.worth >= least]
+        best, margin = ranked[0], self._results.margin
+        if best.gain < margin:
+            return best
+        least = best.worth * (1.0 - max(best.sd, margin / 2) / best.gain)
+        equal = [standing for standing in ranked if standing.worth >= least and standing.gain >= margin]
         return min(equal, key=lambda standing: (self._moved(standing.candidate), -standing.worth))
 
     def dismiss(self, now: float) -> None:

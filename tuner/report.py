@@ -39,7 +39,8 @@ class Report:
         self._effect: dict[str, Any] | None = None
         self._others: dict[str, float] = {}
         self._requests = 0
-        self._failed = 0.0
+        self._failed = 0
+        self._errors = 0.0
         self._seconds: dict[int, list[int]] = {}
         self._switches: list[float] = []
 
@@ -47,7 +48,7 @@ class Report:
         """Count what one observation brought."""
         if seen.watts is not None:
             self.watts_known = True
-        self._failed += seen.errors
+        self._errors += seen.errors
         if seen.state is not None and seen.state.lease_remaining_seconds is None:
             # What the engine holds for good; under a lease it is only being tried.
             self._effective = seen.state.values
@@ -148,7 +149,7 @@ class Report:
             "blocks": results.blocks if results else 0,
             "pairs": results.pairs if results else 0,
             "restarts": 0,
-            "failed_requests": int(self._failed),
+            "failed_requests": int(max(self._errors, self._failed)),
             "slo_violation_seconds": self.violation_seconds(),
             "switch_seconds": {
                 "p50": quantile(switches, 0.5) if switches else None,

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from change.engine import Values
-from tuner.adjust import Adjustment, Contrast, contrast, fit, unadjusted
+from tuner.adjust import Adjustment, Contrast, contrast, enough, fit, unadjusted
 from tuner.candidate import Candidate
 from tuner.limits import Excess, Limits, other_gains
 from tuner.messages import Decided, Event, PairPhase, PairScored, TrialState, WindowClosed
@@ -117,11 +117,9 @@ class Results:
     def refit(self) -> None:
         """Learn the traffic's share of the noise anew from all pairs so far."""
         raced = self._contrasts[self._calibrated :]
-        found = {name: fit(raced, name, self._prior_sd[name]) for name in self.adjustments}
         # Until the race has pairs of its own, the calibration's coefficients are the better guess.
-        self.adjustments = {
-            name: fitted if any(fitted.coefficients) else self.adjustments[name]
-            for name, fitted in found.items()
+        self.adjustments |= {
+            name: fit(raced, name, self._prior_sd[name]) for name in self.adjustments if enough(raced, name)
         }
 
     def gain(self, candidate: Candidate) -> float:

@@ -96,6 +96,8 @@ class Switchback:
         self.timing = Timing(0.0, math.inf, 0.0)
         self.tokens_per_second = 1000.0
         self.queue_range = float("inf")
+        self.unanswered_changes = 0
+        """Changes in a row that nobody answered."""
         self._incumbent = dict(incumbent)
         self._slo = slo
         self._lease = lease_seconds
@@ -153,6 +155,11 @@ class Switchback:
         """Since when it is in force."""
         return self._applied
 
+    def measure_by(self, timing: Timing) -> None:
+        """Measure by `timing` from now on; what windows of that length cannot need is no longer remembered."""
+        self.timing = timing
+        self.book.keep_seconds = max(600.0, 4.0 * timing.window + timing.settle)
+
     def plan(self, block: int, arms: Sequence[Arm]) -> None:
         """Queue one block of windows in the given order."""
         self._planned = True
@@ -181,10 +188,12 @@ class Switchback:
             self._current = None
         self._in_force, self._leased = Arm(None, self._incumbent), False
         self._waiting_answer, self._lost, self._applied = False, True, None
+        self.unanswered_changes += 1
 
     def answered(self, now: float, answer: KnobAnswer) -> None:
         """The engine took the switch that was asked for."""
         self._waiting_answer = False
+        self.unanswered_changes = 0
         self._epoch = answer.epoch
         self._applied = now
         self._renewed = now

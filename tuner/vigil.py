@@ -15,6 +15,8 @@ from tuner.settings import Slo
 from tuner.switchback import Switchback
 
 UNREACHABLE_SECONDS = 120.0
+MOST_UNANSWERED = 30
+"""Changes in a row that an engine which answers reads may leave without an answer."""
 INCUMBENT_LOOKS = 3600
 """Looks at the incumbent's queue that its range comes from."""
 
@@ -63,6 +65,10 @@ class Vigil:
         self._unreachable_since = None
         if seen.state.boot_id != self._boot_id:
             return Trouble("superseded", "the engine was restarted", restore=False, restarted=True)
+        if bench.unanswered_changes > MOST_UNANSWERED:
+            return Trouble(
+                "aborted", f"{bench.unanswered_changes} changes in a row had no answer", restore=True
+            )
         if bench.applied_at is None or bench.epoch in (-1, seen.state.epoch):
             return None
         if bench.leased and not differences(self._incumbent, seen.state.values):
@@ -75,6 +81,7 @@ class Vigil:
         """Why the candidate in force must go at once; None while the incumbent serves or all is well."""
         if bench.in_force.trial is None or bench.applied_at is None:
             # Not while it drains what a candidate left behind: its range would grow with every bad candidate.
+            self._baseline.see_errors(seen.errors)
             if seen.waiting is not None and bench.measuring and bench.applied_at is not None:
                 self.queue.append(seen.waiting)
             return None

@@ -74,12 +74,9 @@ def gap_difference(later: GapCounts, earlier: GapCounts) -> dict[int, int]:
 
 
 def request_latency(record: RequestRecord, name: LatencyName) -> float | None:
-    """One request's TTFT, mean token gap or end-to-end time in seconds; None where it has none.
-
-    An end-to-end time that several configs had a part in tells of none of them.
-    """
+    """One request's TTFT, mean token gap or end-to-end time in seconds; None where it has none."""
     if name == "e2e":
-        return record.finish - record.arrival if record.epoch_arrival == record.epoch_finish else None
+        return record.finish - record.arrival
     if record.first_token is None:
         return None
     if name == "ttft":

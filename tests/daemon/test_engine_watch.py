@@ -147,53 +147,117 @@ def test_while_another_process_changes_the_engine_its_open_change_is_left_alone(
     store.close()
 
 
-@pytest.mark.parametrize("finished", [True, False])
+async def promote_and_die(config: Config, engine: EngineStand, *, finished: bool) -> None:
+    """As a daemon leaves it that is killed after it promoted, in probation or after it."""
+    async with running(config) as one:
+        await one.until(lambda live: live["engine"].get("plugin") is not None)
+    store = open_store(config.store_url)
+    with store.session() as session:
+        row = Campaign(
+            engine=engine.url,
+            boot_id="of the promotion",
+            started=time.time(),
+            phase="probation",
+            objective={},
+            settings={},
+            incumbent=dict(LAUNCH),
+            fingerprint={},
+            calibration={},
+            **({"ended": time.time(), "decision": "promoted"} if finished else {}),
+        )
+        session.add(row)
+    async with assembly.hot_engine(config) as control:
+        await change(
+            control,
+            Journal(store, engine.url),
+            {"batch_max_tokens": 512.0},
+            kind="promotion",
+            actor="campaign",
+            now=time.time(),
+            undo=dict(LAUNCH),
+            campaign_id=row.id,
+        )
+    store.close()
+    assert engine.values["batch_max_tokens"] == 512.0
+
+
+def what_is_promoted(config: Config, engine: EngineStand) -> dict[str, float] | None:
+    store = open_store(config.store_url)
+    promoted = Journal(store, engine.url).promoted()
+    store.close()
+    return None if promoted is None else dict(promoted.values)
+
+
+@pytest.mark.parametrize("mode", ["observe", "act"])
 def test_a_promotion_whose_probation_broke_off_is_taken_back_at_the_next_start(
-    tmp_path: Path, engine: EngineStand, finished: bool
+    tmp_path: Path, engine: EngineStand, mode: str
+) -> None:
+    config = config_for(tmp_path, engine, mode=mode)
+
+    async def story() -> None:
+        await promote_and_die(config, engine, finished=False)
+        async with running(config) as one:
+            await one.until(lambda live: notices(live, "probation broke off was taken back"))
+            await one.until(lambda live: notices(live, "a campaign that broke off was ended"))
+
+    asyncio.run(story())
+    assert engine.values == LAUNCH
+    assert what_is_promoted(config, engine) is None
+
+
+def test_a_promotion_that_held_through_its_probation_serves_on(tmp_path: Path, engine: EngineStand) -> None:
+    config = config_for(tmp_path, engine)
+
+    async def story() -> None:
+        await promote_and_die(config, engine, finished=True)
+        async with running(config) as one:
+            await one.until(lambda live: live["engine"].get("plugin") is not None)
+            assert (await one.http.post("/api/v1/tune", json={"mode": "act"})).status_code == 200
+
+    asyncio.run(story())
+    assert engine.values["batch_max_tokens"] == 512.0
+    assert what_is_promoted(config, engine) is not None
+
+
+def test_after_a_restart_of_the_engine_too_an_unproven_promotion_is_only_forgotten(
+    tmp_path: Path, engine: EngineStand
 ) -> None:
     config = config_for(tmp_path, engine)
 
     async def story() -> None:
+        await promote_and_die(config, engine, finished=False)
+        engine.boot()
+        engine.changes.clear()
         async with running(config) as one:
-            await one.until(lambda live: live["engine"].get("plugin") is not None)
-        # As a daemon leaves it that is killed after it promoted.
+            await one.until(lambda live: notices(live, "probation broke off was taken back"))
+
+    asyncio.run(story())
+    assert engine.values == LAUNCH
+    assert engine.changes == []
+    assert what_is_promoted(config, engine) is None
+
+
+def test_what_an_operator_applied_after_an_unproven_promotion_is_left_alone(
+    tmp_path: Path, engine: EngineStand
+) -> None:
+    config = config_for(tmp_path, engine)
+
+    async def story() -> None:
+        await promote_and_die(config, engine, finished=False)
         store = open_store(config.store_url)
-        with store.session() as session:
-            row = Campaign(
-                engine=engine.url,
-                boot_id="the boot before",
-                started=time.time(),
-                phase="probation",
-                objective={},
-                settings={},
-                incumbent=dict(LAUNCH),
-                fingerprint={},
-                calibration={},
-                **({"ended": time.time(), "decision": "promoted"} if finished else {}),
-            )
-            session.add(row)
         async with assembly.hot_engine(config) as control:
             await change(
                 control,
                 Journal(store, engine.url),
-                {"batch_max_tokens": 512.0},
-                kind="promotion",
-                actor="campaign",
+                {"batch_max_tokens": 1024.0},
+                kind="manual",
+                actor="cli",
                 now=time.time(),
-                undo=dict(LAUNCH),
-                campaign_id=row.id,
             )
         store.close()
-        assert engine.values["batch_max_tokens"] == 512.0
         async with running(config) as one:
-            if finished:
-                await one.until(lambda live: live["engine"].get("plugin") is not None)
-                await asyncio.sleep(0.5)
-            else:
-                await one.until(lambda live: notices(live, "probation broke off was taken back"))
+            await one.until(lambda live: notices(live, "a campaign that broke off was ended"))
 
     asyncio.run(story())
-    assert engine.values["batch_max_tokens"] == (512.0 if finished else LAUNCH["batch_max_tokens"])
-    store = open_store(config.store_url)
-    assert (Journal(store, engine.url).promoted() is not None) == finished
-    store.close()
+    assert engine.values["batch_max_tokens"] == 1024.0
+    assert what_is_promoted(config, engine) is None

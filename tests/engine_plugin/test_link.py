@@ -44,6 +44,16 @@ def test_no_change_where_it_cannot_reach_everything(more: dict[str, Any], reason
     assert reason in (EngineLink(FakeClient(*controllers(2), **more)).refusal() or "")
 
 
+def test_settling_ranks_of_which_one_is_silent_ends_in_time() -> None:
+    class Silent(FakeClient):
+        async def _call_utility_async(self, *_: Any, **__: Any) -> Any:
+            await asyncio.sleep(60)
+
+    client = Silent(*controllers(2))
+    with pytest.raises(LinkError, match="did not answer"):
+        asyncio.run(EngineLink(client, timeout=0.05).settle())
+
+
 def test_an_engine_without_the_plugin_is_said_to_be_one() -> None:
     client = FakeClient(*controllers(1))
     client.fault = Exception(

@@ -45,7 +45,7 @@ def test_a_campaign_fails_no_request_and_leaves_what_it_says(
     # How much is found depends on the machine; that a trial served, and was effective, does not.
     if found.report["decision"] != "too_thin":
         assert found.trials and all(t["state"] != "invalid" for t in found.trials)
-    asyncio.run(real_campaign.detach(tmp_path / "short"))
+    asyncio.run(real_campaign.restore(engine_0_32, before))
     assert values_of(engine_0_32) == before
 
 

@@ -51,6 +51,19 @@ def test_few_pairs_that_the_traffic_does_not_explain_stay_as_they_were_measured(
     assert np.std(adjusted) < 1.08 * np.std(plain)
 
 
+def test_the_noise_of_pairs_centred_on_their_trial_is_not_made_small() -> None:
+    rng = np.random.default_rng(12)
+    found = []
+    for _ in range(60):
+        pairs = [
+            Contrast(trial, {"objective": rng.normal(0, 0.5)}, tuple(rng.normal(0, 0.3, len(NAMES))))
+            for trial in range(1, 16)
+            for _ in range(2)
+        ]
+        found.append(fit(pairs, "objective", prior_sd=0.5).sd)
+    assert np.mean(found) == pytest.approx(0.5, abs=0.04)
+
+
 def test_equal_traffic_leaves_a_gain_as_it_is() -> None:
     pairs = noisy_pairs(60, slope=-0.8, seed=4)
     same = dict.fromkeys(NAMES, 5.0)

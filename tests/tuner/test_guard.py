@@ -28,12 +28,17 @@ def check(
     incumbent: list[RequestRecord] | None = None,
     queue: float = 4,
     errors: float = 0,
+    errors_before: float = 0,
+    usual_errors: float = 0,
 ) -> str | None:
     baseline = Baseline(slo)
+    for _ in range(100):
+        baseline.see_errors(usual_errors)
     if incumbent is not None:
         baseline.add(incumbent)
     watch = Watch(slo, epoch=1)
-    watch.see(records or [], errors)
+    watch.see(records or [], errors_before)
+    watch.see([], errors)
     return watch.verdict(serving, baseline, queue, max_temperature=85)
 
 
@@ -44,7 +49,16 @@ def test_a_calm_candidate_stays() -> None:
 def test_a_failure_that_engine_and_server_both_count_is_one() -> None:
     failed = [replace(record(i), reason="error") for i in range(2)]
     assert check(failed, errors=2) is None
-    assert "3 requests failed" in str(check(failed, errors=3))
+    assert "3 requests" in str(check(failed, errors=3))
+
+
+def test_errors_that_the_server_counted_before_the_candidate_came_are_not_its_own() -> None:
+    assert check(errors_before=50) is None
+
+
+def test_errors_that_the_incumbent_has_as_often_are_not_the_candidates() -> None:
+    assert check(errors=5, usual_errors=2) is None
+    assert "an error" in str(check(errors=20, usual_errors=2))
 
 
 def test_six_of_a_hundred_break_a_one_percent_allowance() -> None:
@@ -100,7 +114,7 @@ def test_other_limits_end_a_trial_at_once(change: dict[str, object], words: str)
 
 def test_a_storm_of_errors_ends_a_trial() -> None:
     assert check(errors=2) is None
-    assert "failed" in str(check(errors=3))
+    assert "3 requests with an error" in str(check(errors=3))
     assert "failed" in str(check([record(i, reason="error") for i in range(3)]))
 
 
