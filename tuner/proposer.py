@@ -176,10 +176,8 @@ class Proposer:
             default=None,
         )
         center = self.space.encode(evidence[best].values if best is not None and feasible else self.incumbent)
-        avoid = np.array([self.space.encode(values) for values in self._seen])
-        sampler = GainSampler(
-            int(self._random.integers(2**31)), Region(center, self.width), self._fits, avoid
-        )
+        seed = int(self._random.integers(2**31))
+        sampler = GainSampler(seed, Region(center, self.width), self._fits, self._usable)
         study = study_of(self.space, evidence, sampler)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -188,6 +186,23 @@ class Proposer:
             )
         self.expected_improvement = sampler.expected_improvement
         return self.space.decode([trial.params[d.name] for d in self.space.dimensions])
+
+    def _usable(self, points: Array) -> Array:
+        """The points as they would be tried, without what is not valid or was tried already.
+
+        Many points are one config once they are rounded, above all where a knob is off.
+        """
+        names = [dimension.name for dimension in self.space.dimensions]
+        seen = {tuple(values[name] for name in names) for values in self._seen}
+        found: list[tuple[float, ...]] = []
+        for point in points:
+            values = self.space.decode(point.tolist())
+            key = tuple(values[name] for name in names)
+            if key not in seen:
+                seen.add(key)
+                if not self._problems(values):
+                    found.append(self.space.encode(values))
+        return np.array(found)
 
     def _steps(self) -> None:
         """One knob moved at a time, so that the first evidence tells which knobs matter; a lone one by halves."""

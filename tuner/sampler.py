@@ -8,6 +8,7 @@ Formula: expected improvement times probability of feasibility (Gardner et al., 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,11 +105,12 @@ class Fits:
 class GainSampler(BaseSampler):
     """Draws the next candidate where a feasible improvement over the best known gain is most likely to be large."""
 
-    def __init__(self, seed: int, region: Region, fits: Fits, avoid: Array | None = None) -> None:
+    def __init__(self, seed: int, region: Region, fits: Fits, usable: Callable[[Array], Array]) -> None:
+        """`usable` makes of drawn points those that can be tried: rounded, valid, and each a config not tried yet."""
         self._rng = np.random.default_rng(seed)
         self._region = region
         self._fits = fits
-        self._avoid = avoid
+        self._usable = usable
         self._independent = RandomSampler(seed=seed)
         self.expected_improvement = float("inf")
         """Expected improvement of the last point drawn, on the gain scale."""
@@ -130,7 +132,9 @@ class GainSampler(BaseSampler):
         values = np.array([t.value for t in done], dtype=float)
         variances = np.array([t.user_attrs["variance"] for t in done])
         constraints = np.array([t.user_attrs["constraint"] for t in done])
-        draws = self._draw(len(names))
+        draws = self._usable(self._draw(len(names)))
+        if not len(draws):
+            return dict(zip(names, self._region.center, strict=True))
         gain = self._fits.surrogate("gain", points, values, variances)
         mean, sd = gain.predict(draws)
         known, _ = gain.predict(points)
@@ -165,9 +169,4 @@ class GainSampler(BaseSampler):
         lines = np.repeat(center[None, :], dimensions * LINE_POINTS, axis=0)
         for axis in range(dimensions):
             lines[axis * LINE_POINTS : (axis + 1) * LINE_POINTS, axis] = np.linspace(0.0, 1.0, LINE_POINTS)
-        draws = np.vstack([wide, near, lines])
-        if self._avoid is not None and len(self._avoid):
-            distance = np.min(np.max(np.abs(draws[:, None, :] - self._avoid[None, :, :]), axis=2), axis=1)
-            kept = draws[distance > 0.02]
-            draws = kept if len(kept) else draws
-        return draws
+        return np.vstack([wide, near, lines])
