@@ -18,7 +18,7 @@ FINAL_BLOCKS = 5
 """Blocks at the end that go to the best few, so that the choice is not one lucky window's."""
 FINAL_PAIRS = 9
 ENOUGH_CANDIDATES = 24
-ENOUGH_IMPROVEMENT = 0.15
+ENOUGH_IMPROVEMENT = 0.05
 """The search ends early once the sampler expects less than this share of the smallest effect from one more."""
 
 
@@ -78,14 +78,14 @@ class Race:
         return running
 
     def choice(self) -> Standing | None:
-        """Who is worth a confirmation: of those not told from the best, the one that moves the fewest knobs."""
+        """Who is worth a confirmation: of those next to the best, the one that moves the fewest knobs."""
         ranked = [standing for standing in self.ranked() if len(standing.candidate.race) >= FIRST_CUT_PAIRS]
         if not ranked:
             return None
         best, margin = ranked[0], self._results.margin
         if best.gain < margin:
             return best
-        least = best.worth * (1.0 - max(best.sd, margin / 2) / best.gain)
+        least = best.worth * (1.0 - margin / 2 / best.gain)
         equal = [standing for standing in ranked if standing.worth >= least and standing.gain >= margin]
         return min(equal, key=lambda standing: (self._moved(standing.candidate), -standing.worth))
 
