@@ -42,7 +42,8 @@ class Dimension:
 
     def decode(self, place: float) -> float:
         """Value at a coordinate, rounded to what a person would write."""
-        if self.zero_is_off and place >= OFF_FROM:
+        # The largest value itself stands at OFF_FROM.
+        if self.zero_is_off and place > OFF_FROM:
             return 0.0
         share = min(max(place / (OFF_FROM if self.zero_is_off else 1.0), 0.0), 1.0)
         if self.log:

@@ -340,7 +340,7 @@ def test_the_running_cap_goes_down_and_up_under_load_on_0_28(
     async def until(wanted: Callable[[int], bool]) -> int:
         begin = time.monotonic()
         while not wanted(now := await running()):
-            assert time.monotonic() - begin < 60, f"{now} requests are running"
+            assert time.monotonic() - begin < 180, f"{now} requests are running"
             await asyncio.sleep(0.05)
         return now
 

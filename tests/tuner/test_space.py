@@ -52,3 +52,9 @@ def test_a_knob_that_is_not_honoured_leaves_the_search() -> None:
 def test_an_axis_with_nothing_on_it_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing to search"):
         Dimension("batch_max_tokens", 64, 64, log=True, integer=True)
+
+
+@pytest.mark.parametrize("value", [0.0, 16.0, 320.0, 7168.0, 8192.0])
+def test_a_value_comes_back_from_its_coordinate(value: float) -> None:
+    axis = Dimension("max_prefill_tokens", 16.0, 8192.0, log=True, integer=True, zero_is_off=True)
+    assert axis.decode(axis.encode(value)) == value
