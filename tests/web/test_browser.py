@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 
 from store import Store
 from tests.prepare import find_program
@@ -58,22 +58,23 @@ class Visit:
         self.complaints: list[str] = []
         self.page.on("console", lambda message: self._note(message.type, message.text))
         self.page.on("pageerror", lambda error: self._note("error", str(error)))
-        self.page.on("requestfailed", lambda request: self._note("failed", request.url))
+        self.page.on("requestfailed", self._failed)
 
     def _note(self, kind: str, text: str) -> None:
-        # A stream that is cut by leaving the page is no failure.
-        if kind in ("error", "warning") or (kind == "failed" and "/events" not in text):
+        if kind in ("error", "warning"):
             self.complaints.append(f"{kind}: {text}")
+
+    def _failed(self, request: Request) -> None:
+        # What leaving the page cuts off, its stream or its icon, is no failure.
+        if request.failure != "net::ERR_ABORTED":
+            self.complaints.append(f"failed: {request.url} {request.failure}")
 
     def picture(self, name: str) -> None:
         if SHOTS:
             self.page.screenshot(path=Path(SHOTS) / f"{name}.png", full_page=True)
 
-    def close(self) -> list[str]:
-        """Leave; returns the complaints from before: what leaving cuts off, such as the icon, is no failure."""
-        complaints = list(self.complaints)
+    def close(self) -> None:
         self.context.close()
-        return complaints
 
 
 @pytest.fixture
@@ -86,7 +87,8 @@ def visit(browser: Browser) -> Iterator[Any]:
 
     yield open_page
     for one in opened:
-        assert one.close() == []
+        one.close()
+        assert one.complaints == []
 
 
 def luminance(page: Page) -> float:
