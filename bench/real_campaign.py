@@ -96,6 +96,15 @@ async def values(engine: RealEngine) -> Values:
         return (await control.state()).values
 
 
+async def ttft_p50(engine: RealEngine, seconds: float, seed: int) -> float:
+    """Median TTFT in seconds of what the engine holds, under the campaigns' traffic, by the plugin's own timings."""
+    async with HotEngine(engine.url, token=engine.token) as control:
+        since = (await control.requests(0)).next_since
+        await Traffic(engine, RATE, seed=seed).run(seconds)
+        records = (await control.requests(since)).records
+    return statistics.median(r.first_token - r.arrival for r in records if r.first_token is not None)
+
+
 async def restore(engine: RealEngine, values: Values) -> None:
     """Give the engine back what it held, so that the next campaign begins where the last one did."""
     async with HotEngine(engine.url, token=engine.token) as control:
