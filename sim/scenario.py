@@ -235,7 +235,9 @@ SCENARIOS: Mapping[str, Scenario] = {
             "prefill is nearly free and memory ample: the launch values are truly the best",
             _default_is_best,
         ),
-        Scenario("aa", "knobs without any effect while the load swings by 30%", _aa, inert=True),
+        Scenario(
+            "aa", "knobs without any effect while the load swings by 30%", _aa, inert=True, minutes=120.0
+        ),
         Scenario("thin", "one request every 50 s: too little to learn from", _thin),
         Scenario("bursty", "requests come in bursts", _bursty),
         Scenario("diurnal", "the load swings by 30% within two hours", _diurnal),
