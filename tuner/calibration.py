@@ -43,11 +43,6 @@ def seen_enough(records: Sequence[RequestRecord], seconds: float) -> bool:
     return seconds >= 4.0 * quantile(sorted(record.finish - record.arrival for record in records), 0.99)
 
 
-def kept(budget_seconds: float) -> float:
-    """How long requests are remembered: the whole look, and ten minutes at least."""
-    return max(600.0, LOOK_SHARE * budget_seconds)
-
-
 def few_text(requests: int, seconds: float) -> str:
     """What would be needed where too few requests came."""
     needed = LOOK_REQUESTS / LOOK_SHARE / max(requests, 1) * seconds / 60

@@ -79,7 +79,9 @@ class Campaign:
         self._budget = settings.minutes * 60.0
         self._started = 0.0
         self._begun = False
-        self._bench = Switchback(self._incumbent, slo, settings.lease_seconds, calibration.kept(self._budget))
+        self._bench = Switchback(
+            self._incumbent, slo, settings.lease_seconds, calibration.LOOK_SHARE * self._budget
+        )
         self._vigil = Vigil(slo, state, settings.max_temperature_celsius)
         self.results: Results | None = None
         self._race: Race | None = None

@@ -29,9 +29,9 @@ Array = NDArray[np.float64]
 REFIT = 4
 """Candidates after which length scales are fitted anew."""
 POINTS = 1000
+"""Candidate points that the acquisition is evaluated at."""
 LINE_POINTS = 41
 """Points along each axis through the best known config: a knob alone, from end to end."""
-"""Candidate points that the acquisition is evaluated at."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from tuner.window import GapCounts, Interval, Metrics, covariates, gap_differenc
 
 MAX_WASHOUT = 3.0
 """A washout ends at this many times its usual length even if the queue is still out of the incumbent's range."""
+KEPT_SECONDS = 600.0
+"""Finished requests are remembered at least as long."""
 LOAD_JUMP = 3.0
 """A window that got this many times more or fewer tokens than usual is not comparable with its neighbours."""
 
@@ -91,8 +93,8 @@ class Switchback:
     """
 
     def __init__(self, incumbent: Values, slo: Slo, lease_seconds: float, keep_seconds: float) -> None:
-        """`keep_seconds` is how long finished requests are remembered; `timing` is known after a first look."""
-        self.book = TrafficBook(keep_seconds)
+        """`keep_seconds` is how long a first look remembers finished requests; only then is `timing` known."""
+        self.book = TrafficBook(max(KEPT_SECONDS, keep_seconds))
         self.timing = Timing(0.0, math.inf, 0.0)
         self.tokens_per_second = 1000.0
         self.queue_range = float("inf")
@@ -158,7 +160,7 @@ class Switchback:
     def measure_by(self, timing: Timing) -> None:
         """Measure by `timing` from now on; what windows of that length cannot need is no longer remembered."""
         self.timing = timing
-        self.book.keep_seconds = max(600.0, 4.0 * timing.window + timing.settle)
+        self.book.keep_seconds = max(KEPT_SECONDS, 4.0 * timing.window + timing.settle)
 
     def plan(self, block: int, arms: Sequence[Arm]) -> None:
         """Queue one block of windows in the given order."""

@@ -80,8 +80,8 @@ class Vigil:
     def alarm(self, seen: Observation, bench: Switchback) -> str | None:
         """Why the candidate in force must go at once; None while the incumbent serves or all is well."""
         if bench.in_force.trial is None or bench.applied_at is None:
-            # Not while it drains what a candidate left behind: its range would grow with every bad candidate.
             self._baseline.see_errors(seen.errors)
+            # Not while it drains what a candidate left behind: its range would grow with every bad candidate.
             if seen.waiting is not None and bench.measuring and bench.applied_at is not None:
                 self.queue.append(seen.waiting)
             return None

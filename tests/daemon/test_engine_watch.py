@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from change.apply import change
-from change.journal import Journal, Promotion
+from change.journal import Journal, Kind, Promotion
 from change.lock import EngineLock
 from daemon import assembly
 from daemon.config import Config
@@ -147,6 +147,24 @@ def test_while_another_process_changes_the_engine_its_open_change_is_left_alone(
     store.close()
 
 
+async def serve(
+    config: Config, engine: EngineStand, budget: float, kind: Kind, campaign_id: int | None = None
+) -> None:
+    """Change the engine for good while no daemon runs."""
+    store = open_store(config.store_url)
+    async with assembly.hot_engine(config) as control:
+        await change(
+            control,
+            Journal(store, engine.url),
+            {"batch_max_tokens": budget},
+            kind=kind,
+            actor="test",
+            now=time.time(),
+            campaign_id=campaign_id,
+        )
+    store.close()
+
+
 async def promote_and_die(config: Config, engine: EngineStand, *, finished: bool) -> None:
     """As a daemon leaves it that is killed after it promoted, in probation or after it."""
     async with running(config) as one:
@@ -166,18 +184,9 @@ async def promote_and_die(config: Config, engine: EngineStand, *, finished: bool
             **({"ended": time.time(), "decision": "promoted"} if finished else {}),
         )
         session.add(row)
-    async with assembly.hot_engine(config) as control:
-        await change(
-            control,
-            Journal(store, engine.url),
-            {"batch_max_tokens": 512.0},
-            kind="promotion",
-            actor="campaign",
-            now=time.time(),
-            undo=dict(LAUNCH),
-            campaign_id=row.id,
-        )
+    campaign_id = row.id
     store.close()
+    await serve(config, engine, 512.0, "promotion", campaign_id)
     assert engine.values["batch_max_tokens"] == 512.0
 
 
@@ -244,17 +253,7 @@ def test_what_an_operator_applied_after_an_unproven_promotion_is_left_alone(
 
     async def story() -> None:
         await promote_and_die(config, engine, finished=False)
-        store = open_store(config.store_url)
-        async with assembly.hot_engine(config) as control:
-            await change(
-                control,
-                Journal(store, engine.url),
-                {"batch_max_tokens": 1024.0},
-                kind="manual",
-                actor="cli",
-                now=time.time(),
-            )
-        store.close()
+        await serve(config, engine, 1024.0, "manual")
         async with running(config) as one:
             await one.until(lambda live: notices(live, "a campaign that broke off was ended"))
 
