@@ -21,6 +21,11 @@ TAIL = 0.001
 QUEUE_FACTOR = 3.0
 QUEUE_FLOOR = 8.0
 """A queue shorter than this never trips the guard: three times nothing is nothing."""
+QUEUE_LOOKS = 5
+"""Looks in a row that a queue over the limit may last while it drains.
+
+A machine that stalls for a second leaves a queue behind whoever serves; the config's own queue grows or stands.
+"""
 ERROR_STORM = 3
 """Failed requests or 5xx answers under one candidate that end its trial, where the SLO allows no share of them."""
 WINDOWS = 12
@@ -105,6 +110,7 @@ class Watch:
         self._failed = 0
         self._errors = 0.0
         self._looks = 0
+        self._queues: list[float] = []
         self._limits = slo.limits
         self._error_ratio = slo.error_ratio
         self._finished = 0
@@ -144,13 +150,23 @@ class Watch:
             return f"the server answered {self._errors:.0f} requests with an error"
         if serving.temperature is not None and serving.temperature > max_temperature:
             return f"temperature {serving.temperature:.0f} C above {max_temperature:.0f} C"
-        most = max(QUEUE_FLOOR, QUEUE_FACTOR * queue)
-        if serving.waiting is not None and serving.waiting > most:
-            return f"{serving.waiting:.0f} requests waiting, over {most:.0f} (3 times the incumbent's range)"
+        if (reason := self._queue_over(serving.waiting, max(QUEUE_FLOOR, QUEUE_FACTOR * queue))) is not None:
+            return reason
         for limit in self._limits:
             if (reason := self._over(limit, baseline)) is not None:
                 return reason
         return None
+
+    def _queue_over(self, waiting: float | None, most: float) -> str | None:
+        """Count the looks in a row at a queue over `most`; a growing one is enough at the second."""
+        if waiting is None or waiting <= most:
+            self._queues.clear()
+            return None
+        self._queues.append(waiting)
+        grows = len(self._queues) > 1 and waiting > self._queues[-2]
+        if not grows and len(self._queues) < QUEUE_LOOKS:
+            return None
+        return f"{waiting:.0f} requests waiting, over {most:.0f} (3 times the incumbent's range)"
 
     def _most_failures(self) -> int:
         if not self._error_ratio:

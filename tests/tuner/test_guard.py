@@ -102,7 +102,6 @@ def test_requests_that_another_config_served_do_not_count() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"waiting": 13}, "waiting"),
         ({"temperature": 86}, "temperature"),
         ({"unknown_intervals": 2}, "unknown"),
         ({"alert": "device fault"}, "alert"),
@@ -129,6 +128,31 @@ def test_a_share_of_errors_that_the_slo_allows_is_no_storm() -> None:
 
 def test_unknown_gauges_are_not_judged() -> None:
     assert check(serving=replace(CALM, waiting=None, temperature=None)) is None
+
+
+def queue_verdicts(*waiting: float | None) -> list[bool]:
+    watch, baseline = Watch(TTFT, epoch=1), Baseline(TTFT)
+    return [
+        watch.verdict(replace(CALM, waiting=one), baseline, 4, max_temperature=85) is not None
+        for one in waiting
+    ]
+
+
+def test_a_queue_over_three_times_the_incumbents_that_grows_ends_a_trial_at_the_second_look() -> None:
+    assert queue_verdicts(12, 13, 14) == [False, False, True]
+
+
+def test_a_queue_that_drains_is_what_a_stalled_machine_left() -> None:
+    assert queue_verdicts(40, 30, 20, 12) == [False] * 4
+
+
+def test_a_queue_that_stands_or_drains_too_slowly_ends_a_trial_at_the_fifth_look() -> None:
+    assert queue_verdicts(40, 40, 40, 40, 40) == [False] * 4 + [True]
+    assert queue_verdicts(40, 39, 38, 37, 36) == [False] * 4 + [True]
+
+
+def test_looks_at_a_queue_are_counted_in_a_row() -> None:
+    assert not any(queue_verdicts(40, 30, 5, 40, 30, 5, 40, None, 41, 40))
 
 
 def test_three_times_an_empty_queue_is_not_a_limit() -> None:
