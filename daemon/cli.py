@@ -11,8 +11,10 @@ import typer
 from change.engine import EngineError, EngineUnreachable
 from change.journal import JournalUnwritable
 from change.lock import LockError
+from change.profiler import ProfilerError
 from daemon import log
 from daemon.commands import config, orders, results
+from daemon.commands.capture import capture
 from daemon.commands.collect import collect
 from daemon.commands.demo import demo
 from daemon.commands.doctor import doctor
@@ -35,6 +37,7 @@ app.command("run")(run_daemon)
 app.command("serve")(serve)
 app.command("doctor")(doctor)
 app.command("collect")(collect)
+app.command("capture")(capture)
 app.command("tune")(tune)
 app.command("trials")(results.trials)
 app.command("report")(results.report)
@@ -72,7 +75,7 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail(str(error), error.code)
     except EngineUnreachable as error:
         return _fail(str(error), UNREACHABLE)
-    except (EngineError, JournalUnwritable, LockError, StoreError) as error:
+    except (EngineError, JournalUnwritable, LockError, ProfilerError, StoreError) as error:
         return _fail(str(error), BAD)
     except typer.TyperException as error:
         return _fail(f"{error.format_message()} See `trimtab --help`.", USAGE)

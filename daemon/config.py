@@ -266,6 +266,28 @@ class CollectSection(Section):
     host: HostSource = HostSource()
 
 
+class CaptureSection(Section):
+    """Recording what the engine does (`trimtab capture`)."""
+
+    folder: FilePath | None = Field(
+        default=None, description="where recordings go; unset: state folder/captures"
+    )
+    engine_folder: FilePath | None = Field(
+        default=None, description="the folder the engine writes its own profiles to, as it is seen from here"
+    )
+    msprof: Annotated[str, Field(min_length=1)] = Field(
+        default="msprof", description="Huawei's profiler: a name or a path"
+    )
+    seconds: Annotated[float, Field(ge=1, le=300)] = Field(default=10, description="how long it records")
+    finish_seconds: Seconds = Field(default=600, description="longest wait for the results to be written")
+    quota_mib: Annotated[int, Field(ge=1)] = Field(
+        default=2048, description="disk a recording may take; a larger one is ended and removed"
+    )
+    keep: Annotated[int, Field(ge=1)] = Field(
+        default=5, description="recordings kept; older ones are removed"
+    )
+
+
 class WebSection(Section):
     """The page, the JSON API and /metrics."""
 
@@ -313,6 +335,7 @@ class Config(Section):
     slo: SloSection = SloSection()
     tune: TuneSection = TuneSection()
     collect: CollectSection = CollectSection()
+    capture: CaptureSection = CaptureSection()
     web: WebSection = WebSection()
     store: StoreSection = StoreSection()
 
@@ -325,6 +348,11 @@ class Config(Section):
     def kill_switch_file(self) -> Path:
         """The file that stops the mind while it exists."""
         return self.kill_switch or self.run_dir / "stop"
+
+    @property
+    def captures(self) -> Path:
+        """Where recordings are kept."""
+        return self.capture.folder or paths.state_dir() / "captures"
 
     @property
     def store_url(self) -> str:
