@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import stat
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,11 @@ import pytest
 
 from change.engine import EngineState
 from daemon.config import Config
-from daemon.doctor import devices, engine, machine, own
+from daemon.doctor import access, devices, engine, holders, machine, own
 from daemon.doctor.bundle import STARS, Redactor
+from daemon.doctor.compatibility import RELEASES, compatibility
 from daemon.doctor.finding import Finding
+from daemon.doctor.packages import engine_packages, listener
 
 
 def config(**values: Any) -> Config:
@@ -53,6 +57,135 @@ def test_versions_are_read_from_the_installers_files(tmp_path: Path) -> None:
 
 def test_a_machine_without_ascend_is_unknown_not_bad(tmp_path: Path) -> None:
     assert {finding.verdict for finding in machine.ascend(tmp_path)} == {"unknown"}
+
+
+# Which versions belong together.
+
+SET = {
+    "vllm-ascend": "0.13.0",
+    "vLLM": "0.13.0+empty",
+    "CANN": "8.5.0",
+    "torch": "2.8.0+cpu",
+    "torch_npu": "2.8.0.post2+git1f2e3d4",
+    "NNAL": "8.5.0",
+    "driver": "25.5.rc2",
+}
+
+
+def test_a_set_that_was_released_together_is_good() -> None:
+    assert [(row.name, row.verdict) for row in compatibility(SET)] == [
+        ("release set", "ok"),
+        ("driver for CANN", "ok"),
+        ("NNAL for CANN", "ok"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "words"),
+    [
+        ({"vLLM": "0.14.1"}, "release set", "vLLM 0.14.1 (released for 0.13.0)"),
+        ({"torch_npu": "2.7.1"}, "release set", "torch_npu 2.7.1 (released for 2.8.0.post2)"),
+        ({"CANN": "8.3.RC2"}, "release set", "CANN 8.3.RC2 (released for 8.5.0)"),
+        ({"driver": "24.1.rc3"}, "driver for CANN", "released for 25.0, 25.2, 25.3, 25.5"),
+        ({"NNAL": "8.3.RC1"}, "NNAL for CANN", "NNAL 8.3.RC1 with CANN 8.5.0"),
+    ],
+)
+def test_one_that_does_not_belong_is_named(change: dict[str, str], name: str, words: str) -> None:
+    row = by_name(compatibility({**SET, **change}))[name]
+    assert row.verdict == "warn"
+    assert words in row.found
+    assert row.mend
+
+
+def test_what_is_not_seen_is_not_judged() -> None:
+    (row,) = compatibility({"vllm-ascend": "v0.18.0", "vLLM": "0.18.0"})
+    assert (row.verdict, row.found) == (
+        "ok",
+        "as vllm-ascend v0.18.0 was released for; not seen here: CANN, torch, torch_npu",
+    )
+    assert compatibility({"CANN": "8.5.0"}) == []
+
+
+def test_a_release_that_no_table_has_is_unknown() -> None:
+    assert by_name(compatibility({**SET, "vllm-ascend": "0.99.0"}))["release set"].verdict == "unknown"
+    assert by_name(compatibility({**SET, "CANN": "7.0.0"}))["driver for CANN"].verdict == "unknown"
+    assert len({row.vllm_ascend for row in RELEASES}) == len(RELEASES)
+
+
+def test_the_engines_packages_are_read_as_files(tmp_path: Path) -> None:
+    site = tmp_path / "proc" / "7" / "root" / "opt" / "venv" / "lib" / "python3.11" / "site-packages"
+    for name, number in (("vllm_ascend", "0.13.0"), ("torch_npu", "2.8.0"), ("numpy", "2.0")):
+        write(site / f"{name}-{number}.dist-info" / "METADATA", f"Name: {name}\nVersion: {number}\n")
+    write(tmp_path / "proc" / "7" / "cmdline", "/opt/venv/bin/python\0-m\0vllm\0")
+    write(tmp_path / "proc" / "7" / "environ", "HOME=/root\0PYTHONPATH=/extra:relative\0")
+    extra = tmp_path / "proc" / "7" / "root" / "extra" / "vllm-0.13.0.dist-info"
+    write(extra / "METADATA", "Name: vllm\nVersion: 0.13.0\n")
+    assert engine_packages(7, tmp_path) == {"vLLM": "0.13.0", "vllm-ascend": "0.13.0", "torch_npu": "2.8.0"}
+    assert engine_packages(8, tmp_path) == {}
+
+
+def test_the_engines_process_is_who_listens_at_its_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        assert listener(url) == os.getpid()
+    assert listener(url) is None
+    assert listener("http://192.0.2.1:80") is None
+
+
+# Who holds which NPU.
+
+
+def process(root: Path, pid: int, name: str, parent: int, cgroup: str, *files: str) -> None:
+    place = root / "proc" / str(pid)
+    write(place / "status", f"Name:\t{name}\nPPid:\t{parent}\n")
+    write(place / "cgroup", cgroup)
+    (place / "fd").mkdir()
+    for number, file in enumerate(files):
+        (place / "fd" / str(number)).symlink_to(file)
+
+
+def test_holders_are_named_with_card_and_container(tmp_path: Path) -> None:
+    box = "4f1e" * 16
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "davinci0").touch()
+    process(
+        *(tmp_path, 41, "VLLM::Worker_TP", 40, f"0::/system.slice/docker-{box}.scope\n"),
+        *("/dev/null", "/dev/davinci1", "/dev/davinci0", "/dev/davinci_manager"),
+    )
+    process(tmp_path, 77, "VLLM::EngineCore", 1, "0::/init.scope\n", "/dev/davinci2")
+    process(tmp_path, 78, "bash", 1, "0::/\n", "/dev/null")
+    rows = holders.findings(tmp_path)
+    assert [(row.verdict, row.found) for row in rows] == [
+        ("ok", "NPU 0, 1: pid 41 (VLLM::Worker_TP), container 4f1e4f1e4f1e"),
+        ("warn", "NPU 2: pid 77 (VLLM::EngineCore), no container, and its server is gone"),
+    ]
+    assert "77" in rows[1].mend
+
+
+def test_cards_whose_holders_cannot_be_seen_are_unknown_and_no_cards_no_rows(tmp_path: Path) -> None:
+    assert holders.findings(tmp_path) == []
+    write(tmp_path / "dev" / "davinci0", "")
+    (row,) = holders.findings(tmp_path)
+    assert row.verdict == "unknown"
+
+
+# Access and slices.
+
+
+def test_what_can_be_read_and_what_is_not_there(tmp_path: Path) -> None:
+    write(tmp_path / "proc" / "interrupts", "")
+    rows = by_name(access.findings(config(capture={"msprof": "no-such-msprof"}), tmp_path, {}))
+    assert rows["the NPUs' interrupts"].verdict == "ok"
+    assert rows["kernel messages of the NPU driver"].verdict == "unknown"
+    assert rows["profiles (trimtab capture)"].found == "no no-such-msprof on PATH"
+    assert "slices" not in rows
+
+
+def test_slices_are_said_with_what_they_make_unknown(tmp_path: Path) -> None:
+    write(tmp_path / "dev" / "vdavinci100", "")
+    rows = by_name(access.findings(config(), tmp_path, {"ASCEND_VNPU_SPECS": "vir08"}))
+    assert rows["slices"].found.endswith("vdavinci100, ASCEND_VNPU_SPECS")
+    assert "AICore" in rows["slices"].mend
 
 
 # Devices.
