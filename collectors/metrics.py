@@ -83,7 +83,7 @@ _ROWS = (
         "process_memory_bytes", "Device memory a process holds.", "bytes", more=("pid", "process", *PLACE)
     ),
     _device("processes", "Processes that hold memory of the device.", "processes"),
-    _device("container_info", "1 for each container that uses the device.", "1", combine="max", more=PLACE),
+    _device("used_by", "1 for each container that uses the device.", "1", combine="max", more=PLACE),
     _device(
         "container_aicore_usage_ratio",
         "Share of time a container kept the AI cores busy.",

@@ -226,7 +226,7 @@ PLACEHOLDERS = {
     NAME: "a device of `npu_info`",
     SERIAL: "the label `serial` of `npu_info`",
     PRODUCT: "the label `product` of `npu_info`",
-    CONTAINER: "`npu_container_info`",
+    CONTAINER: "`npu_used_by`",
     VERSIONS[0]: "the label `version` of `npu_exporter_info`",
     VERSIONS[1]: "the label `driver` of `npu_exporter_info`",
 }

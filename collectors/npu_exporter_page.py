@@ -201,7 +201,7 @@ def _users(blocks: Iterable[_Block | None], now: float) -> list[Sample]:
         identity = block.device.identity()
         users = [("npu_info", tuple(block.device.more.items()))]
         if block.place:
-            users.append(("npu_container_info", block.place))
+            users.append(("npu_used_by", block.place))
         for name, more in users:
             key = tuple(sorted(identity + more))
             found[name, key] = Sample(name, 1.0, now, key)

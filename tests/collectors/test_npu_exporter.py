@@ -121,7 +121,7 @@ def test_a_page_without_a_device_is_an_error(page: str) -> None:
 
 def test_who_uses_a_device_stands_apart_from_its_readings() -> None:
     found = values(parse_npu_exporter(PAGE, NOW))
-    assert found["npu_container_info", labels(**dict(FIRST), **ENGINE)] == 1.0
+    assert found["npu_used_by", labels(**dict(FIRST), **ENGINE)] == 1.0
     assert ("npu_power_watts", FIRST) in found, "a pod that comes or goes does not end the device's series"
 
 
@@ -160,7 +160,7 @@ def test_an_old_exporter_joins_the_containers_names_and_has_no_pod_labels() -> N
     found = values(parse_npu_exporter(page, NOW))
     device = labels(npu="3", chip="0", name="910A-Ascend-V1")
     assert found["npu_power_watts", device] == 70.5
-    assert found["npu_container_info", labels(**dict(device), **ENGINE)] == 1.0
+    assert found["npu_used_by", labels(**dict(device), **ENGINE)] == 1.0
     assert found["npu_container_memory_used_bytes", labels(**dict(device), **ENGINE)] == 100 * 1024**2
 
 
