@@ -11,7 +11,7 @@ import pytest
 import collectors
 from tests.prepare import ROOT
 
-LIVE = {"host"}
+LIVE = {"host", "torch_npu"}
 """Collectors that read the machine itself, for which there is nothing to capture."""
 
 
