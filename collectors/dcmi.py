@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from collectors.blocking import Blocking
 from collectors.dcmi_library import (
     AICORE,
     CUBE,
@@ -21,7 +22,6 @@ from collectors.dcmi_library import (
 )
 from collectors.identity import Identities
 from collectors.legacy import legacy_samples
-from collectors.own_thread import OwnThread
 from collectors.sample import CollectorError, Labels, Sample
 
 T = TypeVar("T")
@@ -149,12 +149,14 @@ class DcmiCollector:
         self._path = path
         self._identities = identities or Identities()
         self._library: DcmiLibrary | None = None
-        self._thread = OwnThread("dcmi-collector", "the driver may hang: see dmesg")
+        self._calls: Blocking[tuple[list[Device], list[str]]] = Blocking(
+            "dcmi-collector", "the driver may hang: see dmesg"
+        )
 
     async def collect(self, now: float) -> list[Sample]:
         """Ask every chip once; raises CollectorError. `notes` tells what could not be read."""
         self.notes = ()
-        devices, notes = await self._thread.run(self._read)
+        devices, notes = await self._calls.run(self._read)
         for device in devices:
             notes.extend(device.notes)
         samples = [

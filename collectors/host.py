@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
 
-from collectors.own_thread import OwnThread
 from collectors.sample import CollectorError, Sample, labels
 
 FIRST_CPU_SECONDS = 0.1
@@ -38,14 +40,43 @@ class HostCollector:
         self._engine_pid = engine_pid
         self._engine: psutil.Process | None = None
         self._cpu: tuple[float, float] | None = None
-        self._thread = OwnThread("host-collector", f"is a file system of {self._watched()} dead?")
+        self._finished: threading.Event | None = None
 
     async def collect(self, now: float) -> list[Sample]:
         """Read once; raises CollectorError, also while an earlier reading still hangs."""
-        try:
-            samples, notes = await self._thread.run(lambda: self._read(now))
-        except (psutil.Error, OSError) as failure:
-            raise CollectorError(f"the host's figures cannot be read: {failure}") from failure
+        if self._finished is not None and not self._finished.is_set():
+            raise CollectorError(
+                f"an earlier reading still hangs; is a file system of {self._watched()} dead?"
+            )
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[tuple[list[Sample], list[str]]] = loop.create_future()
+
+        def give(found: tuple[list[Sample], list[str]] | None, failure: Exception | None) -> None:
+            if answer.done():
+                return  # nobody waits any more
+            if found is not None:
+                answer.set_result(found)
+            elif failure is not None:
+                answer.set_exception(failure)
+
+        finished = self._finished = threading.Event()
+
+        def work() -> None:
+            found: tuple[list[Sample], list[str]] | None = None
+            failed: Exception | None = None
+            try:
+                found = self._read(now)
+            except (psutil.Error, OSError) as failure:
+                failed = CollectorError(f"the host's figures cannot be read: {failure}")
+            except Exception as failure:  # a defect: the one who waits is to have it
+                failed = failure
+            finished.set()
+            with contextlib.suppress(RuntimeError):  # the loop may be closed by then
+                loop.call_soon_threadsafe(give, found, failed)
+
+        # A daemon thread: a dead mount blocks it for ever, and must hold up neither the loop nor the exit.
+        threading.Thread(target=work, name="host-collector", daemon=True).start()
+        samples, notes = await answer
         self.notes = tuple(notes)
         return samples
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Protocol, cast
 
-from collectors.own_thread import OwnThread
+from collectors.blocking import Blocking
 from collectors.sample import CollectorError, Sample, labels
 
 RESERVED, ALLOCATED = "reserved_bytes.all.current", "allocated_bytes.all.current"
@@ -62,7 +62,9 @@ class TorchNpuCollector:
 
     def __init__(self, *, interval_seconds: float = 5.0) -> None:
         self.interval_seconds = interval_seconds
-        self._thread = OwnThread("torch-npu-collector", "the driver may hang: see dmesg")
+        self._calls: Blocking[list[Sample]] = Blocking(
+            "torch-npu-collector", "the driver may hang: see dmesg"
+        )
 
     async def collect(self, now: float) -> list[Sample]:
         """Read once; raises CollectorError if torch_npu refuses."""
@@ -70,6 +72,6 @@ class TorchNpuCollector:
         if npu is None:
             return []
         try:
-            return await self._thread.run(lambda: allocator_samples(npu, now))
+            return await self._calls.run(lambda: allocator_samples(npu, now))
         except (RuntimeError, AttributeError) as failure:
             raise CollectorError(f"torch_npu does not give its allocator's figures: {failure}") from failure

@@ -201,7 +201,8 @@ def test_a_driver_that_hangs_blocks_neither_the_loop_nor_a_second_thread(
             await collector.collect(NOW)
         assert time.perf_counter() - began < 5.0
         driver.answers(GOOD)
-        await asyncio.to_thread(collector._thread.finished.wait, 10)
+        assert collector._calls.finished is not None
+        await asyncio.to_thread(collector._calls.finished.wait, 10)
         assert await collector.collect(NOW)
 
     asyncio.run(scenario())

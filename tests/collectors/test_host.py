@@ -94,7 +94,8 @@ def test_a_dead_file_system_costs_one_thread_and_no_more(monkeypatch: pytest.Mon
         with pytest.raises(CollectorError, match="still hangs; is a file system of / dead"):
             await collector.collect(NOW)
         mended.set()
-        await asyncio.to_thread(collector._thread.finished.wait, 10)
+        assert collector._finished is not None
+        await asyncio.to_thread(collector._finished.wait, 10)
         assert await collector.collect(NOW)
 
     asyncio.run(scenario())

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from collectors.own_thread import OwnThread
+from collectors.blocking import Blocking
 from collectors.sample import CollectorError
 from tests.prepare import ROOT
 
@@ -19,7 +19,7 @@ def test_the_result_and_the_failure_come_back() -> None:
         raise ValueError("no")
 
     async def scenario() -> None:
-        thread = OwnThread("a", "why?")
+        thread: Blocking[int] = Blocking("a", "why?")
         assert await thread.run(lambda: 7) == 7
         with pytest.raises(ValueError, match="no"):
             await thread.run(fail)
@@ -38,7 +38,7 @@ def test_work_that_hangs_is_told_and_not_begun_twice() -> None:
         return begun
 
     async def scenario() -> None:
-        thread = OwnThread("a", "is it dead?")
+        thread: Blocking[int] = Blocking("a", "is it dead?")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await thread.run(hang)
@@ -46,6 +46,7 @@ def test_work_that_hangs_is_told_and_not_begun_twice() -> None:
             await thread.run(hang)
         assert begun == 1
         mended.set()
+        assert thread.finished is not None
         await asyncio.to_thread(thread.finished.wait, 10)
         assert await thread.run(hang) == 2
 
@@ -55,10 +56,10 @@ def test_work_that_hangs_is_told_and_not_begun_twice() -> None:
 def test_a_process_ends_while_its_work_hangs() -> None:
     program = (
         "import asyncio, threading\n"
-        "from collectors.own_thread import OwnThread\n"
+        "from collectors.blocking import Blocking\n"
         "async def main():\n"
         "    try:\n"
-        "        await asyncio.wait_for(OwnThread('a', 'b').run(threading.Event().wait), 0.05)\n"
+        "        await asyncio.wait_for(Blocking('a', 'b').run(threading.Event().wait), 0.05)\n"
         "    except TimeoutError:\n"
         "        print('late')\n"
         "asyncio.run(main())\n"
