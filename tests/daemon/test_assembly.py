@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -14,7 +15,7 @@ from daemon.config import Config
 from tests.collectors.programs import program
 
 
-def names(collect: dict[str, object], deployment: str = "node") -> list[str]:
+def names(collect: Mapping[str, object], deployment: str = "node") -> list[str]:
     config = Config.model_validate({"deployment": deployment, "collect": collect})
     return assembly.runner(config, History()).names
 
