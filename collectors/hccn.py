@@ -45,7 +45,7 @@ class HccnCollector:
         conf: Path = CONF,
         ping: Sequence[str] = (),
         identities: Identities | None = None,
-        interval_seconds: float = 300.0,
+        interval_seconds: float = 120.0,
         timeout_seconds: float = 5.0,
     ) -> None:
         if not command:

@@ -45,7 +45,8 @@ class Row:
         """The value in base units, or None for a failed reading."""
         if self.flag:
             return value if value in (0.0, 1.0) else None
-        return value * self.factor if 0.0 <= value <= self.highest and value not in FAILED else None
+        sound = 0.0 <= value <= self.highest and value < math.inf and value not in FAILED
+        return value * self.factor if sound else None
 
     def families(self) -> Iterator[tuple[str, Labels]]:
         """Every name on a page that this row stands for, and the labels that the name itself gives."""
@@ -213,9 +214,8 @@ ROWS: tuple[Row, ...] = (
 MACHINE = {"machine_card_nums": "npu_cards", "machine_npu_nums": "npu_chips"}
 """Readings of the machine, without a device."""
 
-ERROR_CODES = (
-    "npu_chip_info_error_code",
-    *(f"npu_chip_info_error_code_{number}" for number in range(1, 128)),
+ERROR_CODES = frozenset(
+    {"npu_chip_info_error_code", *(f"npu_chip_info_error_code_{number}" for number in range(1, 128))}
 )
 """The value is the code; it becomes a label of `npu_error_active`."""
 

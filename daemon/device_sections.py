@@ -36,5 +36,7 @@ class HccnSource(Section):
         default=Path("/etc/hccn.conf"), description="file with each device's address; it says which there are"
     )
     ping: list[IPv4Address] = Field(default=[], description="addresses to ping from each device")
-    interval_seconds: Seconds = Field(default=300.0, description="how often it is run")
+    interval_seconds: Annotated[float, Field(gt=0, le=240)] = Field(
+        default=120.0, description="how often it is run; at most 240, for after 300 a reading is stale"
+    )
     timeout_seconds: Seconds = Field(default=5.0, description="longest wait for one answer")

@@ -136,7 +136,7 @@ def test_every_name_is_recorded() -> None:
     }
     wanted = plain | {*MACHINE, *PLACEHOLDERS}
     assert wanted - set(names) == set()
-    assert not set(names) & set(ERROR_CODES)
+    assert not set(names) & ERROR_CODES
 
 
 def promtool(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
