@@ -9,10 +9,14 @@ IDENTITY = ("npu", "chip", "name")
 
 
 class Identities:
-    """Looks devices up in `npu_info`, which npu-smi and npu-exporter fill; without it a number must do."""
+    """Looks devices up in `npu_info`, which npu-smi and npu-exporter fill; without it a number must do.
+
+    An identity that was found once is kept, so that a source that fails does not rename the others' series.
+    """
 
     def __init__(self, history: History | None = None) -> None:
         self._history = history
+        self._kept: dict[tuple[tuple[str, str], ...], Labels] = {}
 
     def of_chip(self, npu: int, chip: int, name: str | None = None) -> Labels:
         """The chip of a card; `name` is used while no other source has named it."""
@@ -27,9 +31,9 @@ class Identities:
         return known if known is not None else self.of_chip(number, 0)
 
     def _find(self, **wanted: str) -> Labels | None:
-        found = self._history.series("npu_info") if self._history is not None else []
-        for pairs in found:
-            own = dict(pairs)
-            if all(own.get(key) == value for key, value in wanted.items()):
-                return tuple((key, own[key]) for key in sorted(IDENTITY) if key in own)
-        return None
+        key = tuple(sorted(wanted.items()))
+        for pairs in self._history.series("npu_info") if self._history is not None else []:
+            if set(key) <= set(pairs):
+                self._kept[key] = tuple(pair for pair in pairs if pair[0] in IDENTITY)
+                break
+        return self._kept.get(key)

@@ -1,8 +1,8 @@
 """npu-exporter's metric names and what each becomes, of its versions 5 to 26.
 
-Names and units are those of MindCluster's NPU Exporter metrics reference. Two units there are not what the exporter
-takes from hccn_tool: `npu_chip_link_speed` is in Mbit/s, its help text says so. MB of memory are MiB; MB and GB of
-a bandwidth are 10^6 and 10^9.
+Names and units are those of MindCluster's NPU Exporter metrics reference, but for `npu_chip_link_speed`: it is in
+Mbit/s, as the help text on the page says and hccn_tool prints it. MB of memory are MiB; MB and GB of a bandwidth are
+10^6 and 10^9 bytes.
 """
 
 from __future__ import annotations
@@ -98,6 +98,19 @@ def _both_ways(
     ]
 
 
+UB_PACKETS = {
+    "ub_ipv4_pkt": "ipv4",
+    "ub_ipv6_pkt": "ipv6",
+    "unic_ipv4_pkt": "unic_ipv4",
+    "unic_ipv6_pkt": "unic_ipv6",
+    "ub_compact_pkt": "compact",
+    "ub_umoc_ctph": "umoc_ctph",
+    "ub_umoc_ntph": "umoc_ntph",
+    "ub_mem_pkt": "mem",
+    "unknown_pkt": "unknown",
+}
+"""Parts of the exporter's names for kinds of UB packets, and ours."""
+
 ROWS: tuple[Row, ...] = (
     _flag("npu_health_ok", "npu_chip_info_health_status"),
     _flag("npu_network_ok", "npu_chip_info_network_status"),
@@ -173,23 +186,9 @@ ROWS: tuple[Row, ...] = (
     *_both_ways("npu_sio_crc_errors_total", "npu_chip_info_sio_crc_{way}_err_cnt"),
     *(
         row
-        for kind in (
-            "ub_ipv4",
-            "ub_ipv6",
-            "unic_ipv4",
-            "unic_ipv6",
-            "ub_compact",
-            "ub_umoc_ctph",
-            "ub_umoc_ntph",
-            "ub_mem",
-            "unknown",
-        )
-        for stem in (kind if kind.startswith("ub_umoc") else f"{kind}_pkt",)
+        for stem, kind in UB_PACKETS.items()
         for row in _both_ways(
-            "npu_ub_packets_total",
-            f"npu_chip_info_{stem}_cnt_{{way}}",
-            ported=True,
-            kind=kind.removeprefix("ub_"),
+            "npu_ub_packets_total", f"npu_chip_info_{stem}_cnt_{{way}}", ported=True, kind=kind
         )
     ),
     *(

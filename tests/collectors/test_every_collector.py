@@ -12,7 +12,7 @@ import collectors
 from tests.prepare import ROOT
 
 LIVE = {"host", "torch_npu"}
-"""Collectors that read the machine itself, for which there is nothing to capture."""
+"""Collectors that read the machine or the process itself, for which there is nothing to capture."""
 
 
 def names() -> list[str]:

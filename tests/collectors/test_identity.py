@@ -27,8 +27,11 @@ def test_until_then_its_numbers_do() -> None:
     assert known().of_physical(6) == labels(npu="6", chip="0")
 
 
-def test_a_device_that_is_gone_names_nobody() -> None:
+def test_a_source_that_fails_renames_no_device() -> None:
     history = History()
     history.add([Sample("npu_info", 1.0, 10.0, DIE)], "npu_smi")
+    identities = Identities(history)
+    assert identities.of_chip(2, 1) == DIE
     history.end("npu_smi")
+    assert identities.of_chip(2, 1) == DIE
     assert Identities(history).of_chip(2, 1) == labels(npu="2", chip="1")
