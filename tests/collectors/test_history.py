@@ -260,3 +260,15 @@ def test_the_figures_of_single_links_are_kept_coarse_for_an_hour() -> None:
     assert history.latest("npu_hccs_crc_errors_total") == Sample(
         "npu_hccs_crc_errors_total", 7195.0, 7195.0, link
     )
+
+
+def test_room_is_made_among_series_of_the_same_kind() -> None:
+    history = History(max_series=1, max_details=1)
+    link = labels(npu="0", chip="0", link="1")
+    history.add([Sample("npu_hccs_crc_errors_total", 1.0, 10.0, link)], "links")
+    history.add([Sample("npu_power_watts", 90.0, 20.0, labels(npu="0", chip="0"))])
+    history.end("links")
+    history.add([Sample("npu_power_watts", 80.0, 30.0, labels(npu="1", chip="0"))])
+    assert (len(history), history.refused) == (2, 1)
+    history.add([Sample("npu_hccs_crc_errors_total", 1.0, 30.0, labels(npu="1", chip="0", link="1"))])
+    assert (len(history), history.refused) == (2, 1)
