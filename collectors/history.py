@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from collectors.combine import combine_distributions, combine_values, quantile
 from collectors.metrics import METRICS, Metric
 from collectors.sample import Distribution, Labels, Sample
-from collectors.tiers import TIERS, Rings, Tier
+from collectors.tiers import DETAIL_TIERS, TIERS, Rings, Tier
 
 CLOCK_STEP_SECONDS = 5.0
 """A reading this much older than the last one means that the clock was set back."""
@@ -91,26 +91,31 @@ class History:
 
     `max_series` bounds the memory: at the limit the series that ended longest ago makes room, and if none has
     ended a new one is refused and counted in `refused`. A series that no source renewed for `stale_seconds`
-    is not live.
+    is not live. `max_details` is the same limit for the metrics marked `detail`, whose series are kept coarse.
     """
 
     def __init__(
-        self, max_series: int = 4096, *, stale_seconds: float = 300.0, tiers: Sequence[Tier] = TIERS
+        self,
+        max_series: int = 4096,
+        *,
+        max_details: int = 12288,
+        stale_seconds: float = 300.0,
+        tiers: Sequence[Tier] = TIERS,
     ) -> None:
         if max_series < 1:
             raise ValueError(f"max_series is at least 1, got {max_series}")
-        self._max_series = max_series
+        self._limits = {False: max_series, True: max_details}
         self._stale_seconds = stale_seconds
         self._tiers = tiers
         self._by_name: dict[str, dict[Labels, _Series]] = {}
         self._of_source: dict[str, set[tuple[str, Labels]]] = {}
         self._source_time: dict[str, float] = {}
-        self._count = 0
+        self._counts = {False: 0, True: 0}
         self._newest = -math.inf
         self.refused = 0
 
     def __len__(self) -> int:
-        return self._count
+        return sum(self._counts.values())
 
     def add(self, samples: Iterable[Sample], source: str | None = None) -> None:
         """Take readings in; with `source`, the series which that source gave before and not now are ended.
@@ -243,26 +248,28 @@ class History:
         if known is not None:
             known.add(sample)
             return True
-        if self._count >= self._max_series and not self._make_room():
+        detail = metric.detail
+        if self._counts[detail] >= self._limits[detail] and not self._make_room(detail):
             self.refused += 1
             return False
-        of_name[sample.labels] = _Series(metric, sample, self._tiers)
-        self._count += 1
+        of_name[sample.labels] = _Series(metric, sample, DETAIL_TIERS if detail else self._tiers)
+        self._counts[detail] += 1
         return True
 
-    def _make_room(self) -> bool:
+    def _make_room(self, detail: bool) -> bool:
         gone = [
             (series.last.time, name, key)
             for name, of_name in self._by_name.items()
+            if METRICS[name].detail == detail
             for key, series in of_name.items()
             if not self._live(series)
         ]
         if not gone:
             return False
         # A tenth of the room at once: a churn of series must not cost a search each.
-        for _, name, key in sorted(gone)[: max(1, self._max_series // 10)]:
+        for _, name, key in sorted(gone)[: max(1, self._limits[detail] // 10)]:
             del self._by_name[name][key]
-            self._count -= 1
+            self._counts[detail] -= 1
         return True
 
     def _end(self, keys: set[tuple[str, Labels]]) -> None:

@@ -2,45 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collectors.link_metrics import LINK_ROWS
+from collectors.metric import DEVICE, ENGINE, PLACE, Combine, Kind, Metric
+from collectors.metric import device_metric as _device
 
-Kind = Literal["gauge", "counter", "histogram"]
-Combine = Literal["sum", "mean", "max", "min"]
-
-DEVICE = ("npu", "chip", "name")
-ENGINE = ("engine", "model")
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One canonical name.
-
-    `unit` is the base unit of the value; `labels` are the label names a sample may carry; `combine` says how
-    the series of several devices or engine ranks make one figure when a reader asks for no particular one.
-    """
-
-    name: str
-    help: str
-    unit: str
-    kind: Kind = "gauge"
-    labels: tuple[str, ...] = ()
-    combine: Combine = "sum"
-
-    def __post_init__(self) -> None:
-        if (self.kind == "counter") != self.name.endswith("_total"):
-            raise ValueError(f"{self.name}: counters, and only they, end in _total; got kind {self.kind}")
-
-
-def _device(
-    name: str,
-    help: str,
-    unit: str,
-    kind: Kind = "gauge",
-    combine: Combine = "sum",
-    more: tuple[str, ...] = (),
-) -> Metric:
-    return Metric(f"npu_{name}", help, unit, kind, DEVICE + more, combine)
+__all__ = ["METRICS", "Combine", "Kind", "Metric"]
 
 
 def _engine(
@@ -56,7 +22,13 @@ def _engine(
 
 _ROWS = (
     # Devices.
-    _device("info", "Identity of the device; always 1.", "1", combine="max", more=("bus_id", "phy_id")),
+    _device(
+        "info",
+        "Identity of the device; always 1.",
+        "1",
+        combine="max",
+        more=("bus_id", "phy_id", "vdie_id", "serial", "product"),
+    ),
     _device(
         "health_ok", "1 if the device says it is healthy, 0 if not; absent if unknown.", "1", combine="min"
     ),
@@ -73,23 +45,90 @@ _ROWS = (
     _device("cube_usage_ratio", "Share of time the cube (matrix) cores were busy.", "ratio", combine="mean"),
     _device("overall_usage_ratio", "Share of time any core was busy.", "ratio", combine="mean"),
     _device("aicore_frequency_hertz", "Current clock of the AI cores.", "hertz", combine="min"),
+    _device("aicore_rated_frequency_hertz", "Clock the AI cores can keep up.", "hertz", combine="min"),
+    _device(
+        "throttled",
+        "1 if something but idleness holds the AI cores below their rated clock, 0 if not; absent if unknown.",
+        "1",
+        combine="max",
+    ),
+    _device(
+        "clock_reduced",
+        "1 for each reason (idle, thermal, ...) that now lowers the clock of the AI cores.",
+        "1",
+        combine="max",
+        more=("reason",),
+    ),
     _device("hbm_used_bytes", "On-chip memory (HBM) in use.", "bytes"),
     _device("hbm_total_bytes", "On-chip memory (HBM) there is.", "bytes"),
     _device("hbm_bandwidth_usage_ratio", "Share of the HBM bandwidth in use.", "ratio", combine="mean"),
     _device("hbm_temperature_celsius", "Temperature of the HBM.", "celsius", combine="max"),
     _device("hbm_ecc_errors_total", "ECC errors of the HBM.", "errors", "counter", more=("bits",)),
+    _device(
+        "hbm_ecc_lifetime_errors_total",
+        "ECC errors of the HBM since it was made.",
+        "errors",
+        "counter",
+        more=("bits",),
+    ),
+    _device("hbm_ecc_enabled", "1 if ECC of the HBM is on, 0 if off.", "1", combine="min"),
+    _device("hbm_isolated_pages", "HBM pages taken out of use for ECC errors.", "pages", more=("bits",)),
+    _device("hbm_usage_ratio", "Share of the HBM in use.", "ratio", combine="mean"),
     _device("memory_used_bytes", "DDR memory of the device in use.", "bytes"),
     _device("memory_total_bytes", "DDR memory of the device there is.", "bytes"),
     _device("temperature_celsius", "Temperature of the chip.", "celsius", combine="max"),
     _device("power_watts", "Power the device draws (a card of two dies reports it once).", "watts"),
     _device("voltage_volts", "Supply voltage of the chip.", "volts", combine="min"),
     _device(
-        "network_ok", "1 if the device's network answers, 0 if not; absent if unknown.", "1", combine="min"
+        "process_memory_bytes", "Device memory a process holds.", "bytes", more=("pid", "process", *PLACE)
     ),
+    _device("processes", "Processes that hold memory of the device.", "processes"),
+    _device("used_by", "1 for each container that uses the device.", "1", combine="max", more=PLACE),
     _device(
-        "link_up", "1 if the device's network port is up, 0 if down; absent if unknown.", "1", combine="min"
+        "container_aicore_usage_ratio",
+        "Share of time a container kept the AI cores busy.",
+        "ratio",
+        more=PLACE,
     ),
-    _device("process_memory_bytes", "Device memory a process holds.", "bytes", more=("pid", "process")),
+    _device("container_memory_used_bytes", "Device memory a container uses.", "bytes", more=PLACE),
+    _device("container_memory_total_bytes", "Device memory a container may use.", "bytes", more=PLACE),
+    _device(
+        "vnpu_aicore_usage_ratio",
+        "Share of time the AI cores of a slice (vNPU) were busy.",
+        "ratio",
+        combine="mean",
+        more=("vnpu", *PLACE),
+    ),
+    _device("vnpu_memory_used_bytes", "Memory of a slice (vNPU) in use.", "bytes", more=("vnpu", *PLACE)),
+    _device("vnpu_memory_total_bytes", "Memory of a slice (vNPU).", "bytes", more=("vnpu", *PLACE)),
+    Metric("npu_cards", "NPU cards in this machine.", "cards", combine="max"),
+    Metric("npu_chips", "NPU chips in this machine.", "chips", combine="max"),
+    Metric(
+        "npu_exporter_info",
+        "Version of npu-exporter and the driver it found; always 1.",
+        "1",
+        labels=("version", "driver"),
+        combine="max",
+    ),
+    Metric(
+        "npu_allocator_reserved_bytes",
+        "Device memory that PyTorch's allocator holds in this process.",
+        "bytes",
+        labels=("device",),
+    ),
+    Metric(
+        "npu_allocator_allocated_bytes",
+        "Device memory in use by tensors of this process.",
+        "bytes",
+        labels=("device",),
+    ),
+    Metric(
+        "npu_allocator_device_free_bytes",
+        "Memory of the device that nobody holds, as PyTorch sees it.",
+        "bytes",
+        labels=("device",),
+    ),
+    *LINK_ROWS,
     # The engine.
     _engine("requests_running", "Requests in the running batch.", "requests"),
     _engine("requests_waiting", "Requests waiting to be scheduled.", "requests"),

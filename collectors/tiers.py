@@ -18,6 +18,8 @@ class Tier:
 
 
 TIERS = (Tier(0.0, 900.0, 2000), Tier(10.0, 7200.0, 720), Tier(60.0, 86400.0, 1440))
+DETAIL_TIERS = (Tier(30.0, 3600.0, 120),)
+"""For the figures of single links, lanes and ports, of which one machine can have ten thousand."""
 
 
 class Ring:

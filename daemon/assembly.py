@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from change.engine import EngineError
+from collectors import torch_npu
+from collectors.dcmi import DcmiCollector
+from collectors.hccn import HccnCollector
 from collectors.history import History
 from collectors.host import HostCollector
+from collectors.identity import Identities
 from collectors.npu_exporter import NpuExporterCollector
+from collectors.npu_exporter_links import NpuExporterLinksCollector
 from collectors.npu_smi import NpuSmiCollector
 from collectors.runner import Runner
 from collectors.sample import Collector, CollectorError
@@ -37,8 +43,8 @@ def hot_engine(config: Config) -> HotEngine:
         raise ConfigError(str(error)) from error
 
 
-def collectors(config: Config) -> list[Collector]:
-    """The sources of samples, in the order in which they are shown."""
+def collectors(config: Config, history: History) -> list[Collector]:
+    """The sources of samples, in the order in which they are shown; `history` tells them the devices' names."""
     engine, collect = config.engine, config.collect
     try:
         found: list[Collector] = [
@@ -60,28 +66,60 @@ def collectors(config: Config) -> list[Collector]:
                     timeout_seconds=collect.npu_smi.timeout_seconds,
                 )
             )
-        if collect.npu_exporter.url is not None:
-            found.append(
-                NpuExporterCollector(
-                    collect.npu_exporter.url, interval_seconds=collect.npu_exporter.interval_seconds
-                )
-            )
+        exporter = collect.npu_exporter
+        if exporter.url is not None:
+            found += [
+                NpuExporterCollector(exporter.url, interval_seconds=exporter.interval_seconds),
+                NpuExporterLinksCollector(exporter.url, interval_seconds=exporter.links_interval_seconds),
+            ]
     except (ValueError, CollectorError) as error:
         raise ConfigError(str(error)) from error
+    found += _device_sources(config, Identities(history))
     if collect.host.enabled:
         interval = collect.host.interval_seconds
         found.append(HostCollector((Path("/"),), engine_pid=engine_pid, interval_seconds=interval))
     return found
 
 
+def _device_sources(config: Config, identities: Identities) -> list[Collector]:
+    """The optional sources of the node shape: each where what it reads is there, unless the file says otherwise."""
+    dcmi, hccn = config.collect.dcmi, config.collect.hccn
+    near = config.deployment != "sidecar"
+    found: list[Collector] = []
+    if near and dcmi.library.exists() if dcmi.enabled is None else dcmi.enabled:
+        found.append(
+            DcmiCollector(dcmi.library, identities=identities, interval_seconds=dcmi.interval_seconds)
+        )
+    there = hccn.config_file.exists() and shutil.which(hccn.command) is not None
+    if near and there if hccn.enabled is None else hccn.enabled:
+        found.append(
+            HccnCollector(
+                hccn.command,
+                conf=hccn.config_file,
+                ping=[str(address) for address in hccn.ping],
+                identities=identities,
+                interval_seconds=hccn.interval_seconds,
+                timeout_seconds=hccn.timeout_seconds,
+            )
+        )
+    if torch_npu.loaded() is not None:
+        found.append(torch_npu.TorchNpuCollector())
+    return found
+
+
 def runner(config: Config, history: History) -> Runner:
     """What reads the sources into the history."""
-    # npu-smi ends and kills its own child at its time-out; the runner's is only a second net.
-    return Runner(
-        collectors(config),
-        history,
-        timeouts={"npu_smi": config.collect.npu_smi.timeout_seconds + 5.0} if config.reads_npu_smi else None,
-    )
+    collect = config.collect
+    found = collectors(config, history)
+    limits = {
+        # These end and kill their own children at their time-outs; the runner's is only a second net.
+        "npu_smi": collect.npu_smi.timeout_seconds + 5.0,
+        "hccn": collect.hccn.interval_seconds,
+        "dcmi": collect.dcmi.timeout_seconds,
+    }
+    names = {collector.name for collector in found}
+    timeouts = {name: seconds for name, seconds in limits.items() if name in names}
+    return Runner(found, history, timeouts=timeouts)
 
 
 def modes(config: Config) -> Modes:

@@ -8,69 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from change.knobs import HOT_KNOBS
 from daemon import paths
+from daemon.device_sections import DcmiSource, HccnSource
 from daemon.quiet_hours import QuietHours, minute_of_day
+from daemon.section import FilePath, RootPath, Seconds, Section, Share, Url
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
 
 Mode = Literal["observe", "advise", "act"]
-
-
-def _http_url(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    if "@" in value:
-        # The address is shown on pages and in logs, so a secret must not be a part of it.
-        raise ValueError("the address holds a user or a password: put the key into a file (api_key_file)")
-    try:
-        parts = urlsplit(value)
-        _ = parts.port  # raises ValueError for a port that is no number
-    except ValueError as error:
-        raise ValueError(f"{value!r} is no HTTP address: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{value!r} is no HTTP address: write http://HOST:PORT")
-    return value.rstrip("/")
-
-
-def _root_path(value: object) -> object:
-    if isinstance(value, str) and value:
-        if not value.startswith("/"):
-            raise ValueError(f"{value!r} must begin with a slash, for example /trimtab")
-        return value.rstrip("/")
-    return value
-
-
-def _expanded(value: object) -> object:
-    return str(Path(value).expanduser()) if isinstance(value, str) and value else value
-
-
-Url = Annotated[str, BeforeValidator(_http_url)]
-RootPath = Annotated[str, BeforeValidator(_root_path)]
-FilePath = Annotated[Path, BeforeValidator(_expanded)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
-
-class Section(BaseModel):
-    """A part of the file: unknown keys are errors, values do not change after reading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty(cls, value: Any) -> Any:
-        # `slo:` with every line below it commented out reads as null; it means the section's defaults.
-        return {} if value is None else value
 
 
 class TlsSection(Section):
@@ -248,6 +195,9 @@ class NpuExporterSource(Section):
         default=None, description="address of its page, for example http://127.0.0.1:8082/metrics"
     )
     interval_seconds: Seconds = Field(default=5.0, description="how often it is read")
+    links_interval_seconds: Seconds = Field(
+        default=30.0, description="how often its figures of single links and ports are read"
+    )
 
 
 class HostSource(Section):
@@ -263,6 +213,8 @@ class CollectSection(Section):
     vllm: VllmSource = VllmSource()
     npu_smi: NpuSmiSource = NpuSmiSource()
     npu_exporter: NpuExporterSource = NpuExporterSource()
+    dcmi: DcmiSource = DcmiSource()
+    hccn: HccnSource = HccnSource()
     host: HostSource = HostSource()
 
 

@@ -26,6 +26,7 @@ PROGRAMS = {
     "amtool": "prometheus-alertmanager",
     "chromium": "chromium",
     "openssl": "openssl",
+    "cc": "build-essential",
 }
 """Program to the Debian package that brings it; Debian calls alertmanager prometheus-alertmanager."""
 

@@ -11,8 +11,8 @@ import pytest
 import collectors
 from tests.prepare import ROOT
 
-LIVE = {"host"}
-"""Collectors that read the machine itself, for which there is nothing to capture."""
+LIVE = {"host", "torch_npu"}
+"""Collectors that read the machine or the process itself, for which there is nothing to capture."""
 
 
 def names() -> list[str]:

@@ -238,3 +238,37 @@ def test_a_question_of_the_wrong_kind_is_refused() -> None:
         history.mean(TOKENS, 0.0, 1.0)
     with pytest.raises(ValueError, match="at least 1"):
         History(max_series=0)
+
+
+def test_the_figures_of_single_links_take_no_room_from_the_others() -> None:
+    history = History(max_series=2, max_details=3)
+    for number in range(5):
+        link = labels(npu="0", chip="0", link=str(number))
+        history.add([Sample("npu_hccs_crc_errors_total", 1.0, 10.0, link)])
+    assert (len(history), history.refused) == (3, 2)
+    history.add([Sample("npu_power_watts", 90.0, 10.0, labels(npu="0", chip="0"))])
+    assert (len(history), history.refused) == (4, 2)
+
+
+def test_the_figures_of_single_links_are_kept_coarse_for_an_hour() -> None:
+    history = History()
+    link = labels(npu="0", chip="0", link="1")
+    for second in range(0, 7200, 5):
+        history.add([Sample("npu_hccs_crc_errors_total", float(second), float(second), link)])
+    assert history.held_points() <= 132
+    assert history.rate("npu_hccs_crc_errors_total", 7195.0, 300.0) == pytest.approx(1.0)
+    assert history.latest("npu_hccs_crc_errors_total") == Sample(
+        "npu_hccs_crc_errors_total", 7195.0, 7195.0, link
+    )
+
+
+def test_room_is_made_among_series_of_the_same_kind() -> None:
+    history = History(max_series=1, max_details=1)
+    link = labels(npu="0", chip="0", link="1")
+    history.add([Sample("npu_hccs_crc_errors_total", 1.0, 10.0, link)], "links")
+    history.add([Sample("npu_power_watts", 90.0, 20.0, labels(npu="0", chip="0"))])
+    history.end("links")
+    history.add([Sample("npu_power_watts", 80.0, 30.0, labels(npu="1", chip="0"))])
+    assert (len(history), history.refused) == (2, 1)
+    history.add([Sample("npu_hccs_crc_errors_total", 1.0, 30.0, labels(npu="1", chip="0", link="1"))])
+    assert (len(history), history.refused) == (2, 1)

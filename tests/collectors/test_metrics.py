@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from collectors.legacy import LEGACY
+from collectors.link_metrics import LINK_ROWS
 from collectors.metrics import METRICS, Metric
 from tests.prepare import ROOT
 
@@ -26,6 +27,10 @@ This page is made from the table: `WRITE_GOLDEN=1 pytest tests/collectors/test_m
 """
 SECTIONS = {
     "Devices": "`npu` is the number npu-smi shows (npu-exporter's `id`), `chip` the chip on it, `name` the model.",
+    "The links of a device": (
+        "`direction` is `rx` or `tx`; `die` and `port` tell the ports of a device that has several. The figures of\n"
+        "single links, lanes and ports are many: the history keeps one reading in 30 s of them, for an hour."
+    ),
     "The engine": "Read of the engine's own `/metrics`; `engine` is the data-parallel rank.",
     "The host": "Of the machine the daemon runs on.",
     "Trimtab itself": "A source's age, success and notes are how a dead or half-readable source is seen.",
@@ -36,6 +41,8 @@ SECTIONS = {
 def section(metric: Metric) -> str:
     if metric.name in {alias for alias, _ in LEGACY.values()}:
         return "Names already in use"
+    if metric in LINK_ROWS:
+        return "The links of a device"
     for prefix, title in (
         ("npu_", "Devices"),
         ("trimtab_engine_", "The engine"),
