@@ -9,7 +9,9 @@ Kind = Literal["gauge", "counter", "histogram"]
 Combine = Literal["sum", "mean", "max", "min"]
 
 DEVICE = ("npu", "chip", "name")
-ENGINE = ("engine", "model")
+SERVER = "server"
+"""The label of an engine that is watched beside the tuned one; who asks for no server gets the tuned one's alone."""
+ENGINE = ("engine", "model", SERVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,13 @@ _ROWS = (
     ),
     _device("process_memory_bytes", "Device memory a process holds.", "bytes", more=("pid", "process")),
     # The engine.
+    _engine(
+        "info",
+        "What the engine is; always 1. What is unknown has no label.",
+        "1",
+        combine="max",
+        more=("kind", "role", "version"),
+    ),
     _engine("requests_running", "Requests in the running batch.", "requests"),
     _engine("requests_waiting", "Requests waiting to be scheduled.", "requests"),
     _engine("requests_waiting_by_reason", "Requests waiting, by reason.", "requests", more=("reason",)),
@@ -127,10 +136,24 @@ _ROWS = (
         "Answers with a status of 500 and above to requests under /v1/.",
         "requests",
         "counter",
+        labels=(SERVER,),
     ),
     Metric(
         "trimtab_engine_start_time_seconds",
         "When the engine's server process started, in Unix time.",
+        "seconds",
+        labels=(SERVER,),
+        combine="max",
+    ),
+    Metric(
+        "trimtab_engine_probe_success",
+        "1 if the engine answered the last one-token request of the stall probe, 0 if not.",
+        "1",
+        combine="min",
+    ),
+    Metric(
+        "trimtab_engine_probe_seconds",
+        "How long the last one-token request of the stall probe took, or was waited for.",
         "seconds",
         combine="max",
     ),

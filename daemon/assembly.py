@@ -11,10 +11,10 @@ from collectors.npu_exporter import NpuExporterCollector
 from collectors.npu_smi import NpuSmiCollector
 from collectors.runner import Runner
 from collectors.sample import Collector, CollectorError
-from collectors.vllm import VllmCollector
 from daemon import credentials
 from daemon.config import Config
 from daemon.engine.hot import HotEngine
+from daemon.engine_sources import engine_sources, stall_probe
 from daemon.errors import ConfigError
 from daemon.modes import Modes
 from daemon.paths import engine_pid
@@ -39,19 +39,9 @@ def hot_engine(config: Config) -> HotEngine:
 
 def collectors(config: Config) -> list[Collector]:
     """The sources of samples, in the order in which they are shown."""
-    engine, collect = config.engine, config.collect
+    collect = config.collect
     try:
-        found: list[Collector] = [
-            VllmCollector(
-                engine.url,
-                root_path=engine.root_path,
-                api_key=credentials.engine_api_key(config),
-                ca_file=engine.tls.ca_file,
-                verify=engine.tls.verify,
-                interval_seconds=collect.vllm.interval_seconds,
-                timeout_seconds=engine.timeout_seconds,
-            )
-        ]
+        found: list[Collector] = engine_sources(config)
         if config.reads_npu_smi:
             found.append(
                 NpuSmiCollector(
@@ -76,12 +66,14 @@ def collectors(config: Config) -> list[Collector]:
 
 def runner(config: Config, history: History) -> Runner:
     """What reads the sources into the history."""
-    # npu-smi ends and kills its own child at its time-out; the runner's is only a second net.
-    return Runner(
-        collectors(config),
-        history,
-        timeouts={"npu_smi": config.collect.npu_smi.timeout_seconds + 5.0} if config.reads_npu_smi else None,
-    )
+    found = collectors(config)
+    # These two keep their own time; the runner's is only a second net.
+    timeouts = {"npu_smi": config.collect.npu_smi.timeout_seconds + 5.0} if config.reads_npu_smi else {}
+    if config.collect.probe.enabled:
+        probe = stall_probe(config, history)
+        found.append(probe)
+        timeouts[probe.name] = config.collect.probe.timeout_seconds + 5.0
+    return Runner(found, history, timeouts=timeouts)
 
 
 def modes(config: Config) -> Modes:

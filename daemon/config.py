@@ -8,95 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from change.knobs import HOT_KNOBS
 from daemon import paths
+from daemon.engine_sections import EngineSection, ProbeSection, WatchedEngineSection
 from daemon.quiet_hours import QuietHours, minute_of_day
+from daemon.section import FilePath, RootPath, Seconds, Section, Share, Url
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
 
 Mode = Literal["observe", "advise", "act"]
-
-
-def _http_url(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    if "@" in value:
-        # The address is shown on pages and in logs, so a secret must not be a part of it.
-        raise ValueError("the address holds a user or a password: put the key into a file (api_key_file)")
-    try:
-        parts = urlsplit(value)
-        _ = parts.port  # raises ValueError for a port that is no number
-    except ValueError as error:
-        raise ValueError(f"{value!r} is no HTTP address: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{value!r} is no HTTP address: write http://HOST:PORT")
-    return value.rstrip("/")
-
-
-def _root_path(value: object) -> object:
-    if isinstance(value, str) and value:
-        if not value.startswith("/"):
-            raise ValueError(f"{value!r} must begin with a slash, for example /trimtab")
-        return value.rstrip("/")
-    return value
-
-
-def _expanded(value: object) -> object:
-    return str(Path(value).expanduser()) if isinstance(value, str) and value else value
-
-
-Url = Annotated[str, BeforeValidator(_http_url)]
-RootPath = Annotated[str, BeforeValidator(_root_path)]
-FilePath = Annotated[Path, BeforeValidator(_expanded)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
-
-class Section(BaseModel):
-    """A part of the file: unknown keys are errors, values do not change after reading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty(cls, value: Any) -> Any:
-        # `slo:` with every line below it commented out reads as null; it means the section's defaults.
-        return {} if value is None else value
-
-
-class TlsSection(Section):
-    """How to speak TLS with an engine at an https address."""
-
-    ca_file: FilePath | None = Field(default=None, description="certificates that sign the engine's, PEM")
-    verify: bool = Field(default=True, description="check the engine's certificate")
-
-
-class EngineSection(Section):
-    """The engine Trimtab sits beside."""
-
-    url: Url = Field(default="http://127.0.0.1:8000", description="address of the engine's HTTP server")
-    root_path: RootPath = Field(default="", description="path prefix of the engine's API (--root-path)")
-    api_key_file: FilePath | None = Field(
-        default=None, description="file with the engine's API key; else $TRIMTAB_ENGINE_API_KEY"
-    )
-    token_file: FilePath | None = Field(
-        default=None, description="file with the plugin's token; else $TRIMTAB_TOKEN_FILE, else run_dir/token"
-    )
-    run_dir: FilePath | None = Field(
-        default=None,
-        description="shared with the plugin; else $TRIMTAB_RUN_DIR, else state folder/run",
-    )
-    timeout_seconds: Seconds = Field(default=5.0, description="longest wait for one answer of the engine")
-    tls: TlsSection = TlsSection()
 
 
 class SloSection(Section):
@@ -225,7 +146,7 @@ class TuneSection(Section):
 
 
 class VllmSource(Section):
-    """The engine's /metrics."""
+    """The metrics page of the tuned engine and of those watched beside it."""
 
     interval_seconds: Seconds = Field(default=1.0, description="how often it is read")
 
@@ -264,6 +185,18 @@ class CollectSection(Section):
     npu_smi: NpuSmiSource = NpuSmiSource()
     npu_exporter: NpuExporterSource = NpuExporterSource()
     host: HostSource = HostSource()
+    engines: list[WatchedEngineSection] = Field(default=[])
+    probe: ProbeSection = ProbeSection()
+
+    @field_validator("engines")
+    @classmethod
+    def _named_apart(cls, engines: list[WatchedEngineSection]) -> list[WatchedEngineSection]:
+        seen: set[str] = set()
+        for engine in engines:
+            if engine.name in seen:
+                raise ValueError(f"two engines are named {engine.name!r}: each needs a name of its own")
+            seen.add(engine.name)
+        return engines
 
 
 class WebSection(Section):

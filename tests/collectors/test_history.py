@@ -238,3 +238,32 @@ def test_a_question_of_the_wrong_kind_is_refused() -> None:
         history.mean(TOKENS, 0.0, 1.0)
     with pytest.raises(ValueError, match="at least 1"):
         History(max_series=0)
+
+
+def test_series_of_another_server_are_seen_only_by_who_asks_for_it() -> None:
+    history = History()
+    own, other = labels(engine="0"), labels(engine="0", server="b")
+    for second, (mine, theirs) in enumerate([(1.0, 40.0), (3.0, 50.0)]):
+        history.add(
+            [
+                Sample(RUNNING, mine, second, own),
+                Sample(RUNNING, theirs, second, other),
+                Sample("trimtab_engine_generation_tokens_total", mine, second, own),
+                Sample("trimtab_engine_generation_tokens_total", theirs, second, other),
+            ]
+        )
+    assert history.series(RUNNING) == [own]
+    assert history.series(RUNNING, labels(server="b")) == [other]
+    for asked, value in (
+        (None, 3.0),
+        (labels(engine="0"), 3.0),
+        ((), 3.0),
+        (labels(server="b"), 50.0),
+        (other, 50.0),
+    ):
+        found = history.latest(RUNNING, asked)
+        assert found is not None and found.value == value
+    assert history.rate("trimtab_engine_generation_tokens_total", 1.0, 5.0) == 2.0
+    assert history.rate("trimtab_engine_generation_tokens_total", 1.0, 5.0, labels(server="b")) == 10.0
+    assert history.range(RUNNING, 0.0, 1.0) == [(0.0, 1.0), (1.0, 3.0)]
+    assert len(history.last_samples()) == 4, "the page of metrics shows all engines"

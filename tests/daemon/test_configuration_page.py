@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from daemon.config import Config, Section, known_keys, section_of
+from daemon.config import Config, known_keys, section_of
 from daemon.config_file import read
+from daemon.section import Section
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 
@@ -29,7 +30,8 @@ def rows(model: type[Section], prefix: str = "") -> list[str]:
         if section is not None:
             found += rows(section, f"{prefix}{name}.")
         else:
-            found.append(f"| `{prefix}{name}` | {default(field.default)} | {field.description} |")
+            given = "required" if field.is_required() else default(field.default)
+            found.append(f"| `{prefix}{name}` | {given} | {field.description} |")
     return found
 
 
