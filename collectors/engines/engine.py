@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from collectors.engines.families import EnginePage, KindName, Role
 from collectors.engines.identity import Identity, IdentitySource
@@ -67,9 +68,11 @@ class EngineCollector:
         path = f"/{server.root_path.strip('/')}" if server.root_path.strip("/") else ""
         base = f"{server.url.rstrip('/')}{path}"
         headers = {"Authorization": f"Bearer {server.api_key}"} if server.api_key else None
+        page_url = server.metrics_url or f"{base}/metrics"
         self._source = PageSource(
-            server.metrics_url or f"{base}/metrics",
-            headers=headers,
+            page_url,
+            # The key is this server's: a page on another host does not get it.
+            headers=headers if urlsplit(page_url).hostname == urlsplit(base).hostname else None,
             ca_file=server.ca_file,
             verify=server.verify,
             timeout_seconds=timeout_seconds,
@@ -100,7 +103,7 @@ class EngineCollector:
             self._looked_at = None  # what comes back may be another engine
             raise
         if self._identity is None:
-            self._identity = await self._identity_source.ask(page.kind)
+            self._identity = await self._identity_source.ask(page.kind, self._role(page))
         note = self._launch.note if self._launch else None
         self.notes = (*self._identity.notes, *((note,) if note else ()))
         return self._labelled([*page.samples, *self._infos(page, now)])

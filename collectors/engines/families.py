@@ -52,9 +52,9 @@ class Kind:
 
     `prefixes` stand before every name of `families`; `markers` begin a line on its page and on no other kind's;
     `labels` turns the page's labels into ours, others are dropped. Series that differ only in `copies` (the
-    ranks that all report the same) count once, that of the lowest rank. `totals` are labels of which only the
-    empty value counts, since it stands for all the others. `extra` are whole names of single values, read by
-    `more` for what no row can say. `absent` says what to check when the page has none of the names.
+    ranks that all report the same) count once, that of the lowest rank. `totals` are labels whose empty value,
+    where it is there, stands for all the others and counts alone. `extra` are whole names of single values, read
+    by `more` for what no row can say. `absent` says what to check when the page has none of the names.
     """
 
     name: KindName
@@ -182,16 +182,18 @@ def _once(kind: Kind, points: Sequence[Point]) -> Sequence[Point]:
     """The series less those that repeat another."""
     if not kind.copies and not kind.totals:
         return points
-    lowest: dict[Labels, tuple[tuple[int, ...], Point]] = {}
+    alike: dict[Labels, list[tuple[bool, tuple[int, ...], Point]]] = {}
     for point in points:
         pairs = dict(point.labels)
-        if any(pairs.get(label) for label in kind.totals):
-            continue
+        shares = [pairs.pop(label, "") for label in kind.totals]
         rank = tuple(_number(pairs.pop(label, "")) for label in kind.copies)
-        rest = tuple(sorted(pairs.items()))
-        if rest not in lowest or rank < lowest[rest][0]:
-            lowest[rest] = (rank, point)
-    return [point for _, point in lowest.values()]
+        alike.setdefault(tuple(sorted(pairs.items())), []).append((any(shares), rank, point))
+    kept: list[Point] = []
+    for series in alike.values():
+        # The first is a total before a part, and of the lowest rank.
+        best = min((part, rank) for part, rank, _ in series)
+        kept.extend(point for part, rank, point in series if (part, rank) == best)
+    return kept
 
 
 def _number(text: str) -> int:

@@ -83,18 +83,18 @@ class IdentitySource:
             for route in routes
         }
 
-    async def ask(self, kind: KindName) -> Identity:
-        """Ask the routes of a kind, one after the other; the first that tells something counts for it."""
+    async def ask(self, kind: KindName, role: Role | None = None) -> Identity:
+        """Ask the routes of a kind, one after the other, for what is unknown; `role` is what is known of it already.
+
+        A server that does not answer one of them is not asked the next: it is late enough.
+        """
         version: str | None = None
-        role: Role | None = None
-        notes: list[str] = []
         for route in ROUTES[kind]:
             answer = await self._one(route)
             version, role = version or answer.version, role or answer.role
-            notes.extend(answer.notes)
-            if version is not None and role is not None:
-                break
-        return Identity(version, role, tuple(notes))
+            if answer.notes or (version is not None and role is not None):
+                return Identity(version, role, answer.notes)
+        return Identity(version, role)
 
     async def _one(self, route: str) -> Identity:
         try:

@@ -26,7 +26,8 @@ This page is made from the table: `WRITE_GOLDEN=1 pytest tests/collectors/test_m
 """
 SECTIONS = {
     "Devices": "`npu` is the number npu-smi shows (npu-exporter's `id`), `chip` the chip on it, `name` the model.",
-    "The engine": "Read of the engine's own `/metrics`; `engine` is the data-parallel rank.",
+    "The engine": "Read of the engine's own `/metrics`; `engine` is the data-parallel rank, `server` an engine watched "
+    "beside the tuned one: who asks for no `server` gets the tuned one alone.",
     "The host": "Of the machine the daemon runs on.",
     "Trimtab itself": "A source's age, success and notes are how a dead or half-readable source is seen.",
     "Names already in use": "The same readings under the names that operators of this field already use.",

@@ -63,8 +63,16 @@ def test_an_engine_of_another_name_carries_it_on_every_sample() -> None:
 
 def test_the_page_may_be_somewhere_else() -> None:
     with page_server(PageServer(MINDIE)) as server:
-        where = Server("http://api.invalid", metrics_url=f"{server.url}/metrics", kind="mindie")
+        where = Server("http://api.invalid", metrics_url=f"{server.url}/metrics", api_key="k", kind="mindie")
         assert infos(collect(EngineCollector("mindie", where)))[0]["kind"] == "mindie"
+    assert "authorization" not in server.asked[0][1], "the key is for the other host"
+
+
+def test_a_page_on_another_port_of_the_host_gets_the_key() -> None:
+    with page_server(PageServer(MINDIE)) as server:
+        where = Server("http://127.0.0.1:1", metrics_url=f"{server.url}/metrics", api_key="k")
+        collect(EngineCollector("mindie", where))
+    assert server.asked[0][1]["authorization"] == "Bearer k"
 
 
 def test_an_engine_is_asked_what_it_is_now_and_then_and_after_it_was_away() -> None:

@@ -57,7 +57,8 @@ def test_a_server_that_fails_is_noted() -> None:
     with page_server(PageServer(b"", status=500)) as server:
         found = asyncio.run(IdentitySource(server.url).ask("sglang"))
     assert found.version is None
-    assert found.notes == tuple(f"{server.url}{path}: HTTP 500" for path, _ in server.asked)
+    assert found.notes == (f"{server.url}/server_info: HTTP 500",)
+    assert len(server.asked) == 1
 
 
 def test_nothing_more_is_asked_than_is_unknown() -> None:
@@ -66,6 +67,13 @@ def test_nothing_more_is_asked_than_is_unknown() -> None:
     assert found == Identity("0.5.4", "prefill")
     assert [path for path, _ in server.asked] == ["/server_info"]
     assert server.asked[0][1]["authorization"] == "Bearer k"
+
+
+def test_a_role_that_is_known_is_not_asked_for() -> None:
+    with page_server(PageServer(b'{"version": "0.32.0"}')) as server:
+        found = asyncio.run(IdentitySource(server.url).ask("vllm", "decode"))
+    assert found == Identity("0.32.0", "decode")
+    assert [path for path, _ in server.asked] == ["/version"]
 
 
 def test_mindie_is_asked_nothing() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +19,8 @@ PAGES = [(kind, path) for kind in KINDS for path in sorted((FIXTURES / kind).glo
 
 
 @pytest.mark.parametrize(("kind", "path"), PAGES, ids=lambda value: getattr(value, "stem", value))
-def test_the_kind_is_told_by_the_page(kind: str, path: object) -> None:
-    text = (FIXTURES / kind / getattr(path, "name")).read_text()  # noqa: B009
+def test_the_kind_is_told_by_the_page(kind: str, path: Path) -> None:
+    text = path.read_text()
     assert kind_of(text) == kind
     page = read_page(text, 1.0)
     assert page.kind == kind and page.samples

@@ -47,6 +47,15 @@ def test_only_the_lowest_tensor_parallel_rank_and_only_all_priorities_count() ->
     assert isinstance(queued, Distribution) and (queued.count, queued.sum) == (8.0, 2.5)
 
 
+def test_priorities_without_a_total_are_added_up() -> None:
+    page = "".join(
+        f'sglang:prompt_tokens_total{{model_name="m",priority="{priority}"}} {count}\n'
+        for priority, count in ((1, 30), (2, 12))
+    )
+    own = labels(engine="0", model="m")
+    assert read(page)["trimtab_engine_prompt_tokens_total", own] == 42.0
+
+
 def test_the_copies_of_the_model_are_combined_as_the_table_says() -> None:
     history = History()
     history.add(read_page(text(PREFILL), NOW).samples, "sglang")
