@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from collectors.combine import combine_distributions, combine_values, quantile
-from collectors.metrics import METRICS, SERVER, Metric
-from collectors.sample import Distribution, Labels, Sample
+from collectors.metrics import METRICS, Metric
+from collectors.sample import SERVER, Distribution, Labels, Sample
 from collectors.tiers import TIERS, Rings, Tier
 
 CLOCK_STEP_SECONDS = 5.0

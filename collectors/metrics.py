@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from collectors.sample import SERVER
+
 Kind = Literal["gauge", "counter", "histogram"]
 Combine = Literal["sum", "mean", "max", "min"]
 
 DEVICE = ("npu", "chip", "name")
-SERVER = "server"
-"""The label of an engine that is watched beside the tuned one; who asks for no server gets the tuned one's alone."""
 ENGINE = ("engine", "model", SERVER)
 
 

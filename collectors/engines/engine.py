@@ -13,10 +13,9 @@ from collectors.engines.families import EnginePage, KindName, Role
 from collectors.engines.identity import Identity, IdentitySource
 from collectors.engines.kinds import KindChoice, read_page, what_to_check
 from collectors.engines.launch import Launch
-from collectors.metrics import SERVER
 from collectors.page import PageRefused, PageSource
 from collectors.prometheus_text import PageError
-from collectors.sample import CollectorError, Sample, labels
+from collectors.sample import SERVER, CollectorError, Sample, labels
 
 IDENTITY_SECONDS = 60.0
 """How often an engine is asked what it is; it is asked again at once after it was away."""

@@ -15,7 +15,7 @@ from collectors.sample import CollectorError
 ROUTES: dict[KindName, tuple[str, ...]] = {
     # /server_info is there under VLLM_SERVER_DEV_MODE=1 only.
     "vllm": ("/version", "/server_info"),
-    # /server_info since 0.5.4, /get_server_info before.
+    # The second is the name of older releases.
     "sglang": ("/server_info", "/get_server_info"),
     "mindie": (),
 }
@@ -39,10 +39,11 @@ class Identity:
 def read_answer(text: str) -> Identity:
     """Read what one of the routes answers: JSON of any shape, or vLLM's configuration in words."""
     role: Role | None = None
-    found = _KV_ROLE.search(text)
+    words = text.replace("\\", "")  # quotes inside JSON's
+    found = _KV_ROLE.search(words)
     if found is not None:
         role = KV_ROLES.get(found[1])
-    elif _NO_TRANSFER.search(text):
+    elif _NO_TRANSFER.search(words):
         role = "both"
     try:
         values = json.loads(text)

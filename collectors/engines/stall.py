@@ -7,11 +7,11 @@ that no counter of its work grows while requests run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from collectors.history import History
-from collectors.metrics import SERVER
-from collectors.sample import Labels
+from collectors.sample import SERVER, Labels
 
 Points = Sequence[tuple[float, float]]
 """Times and values, oldest first, as `History.range` gives them."""
@@ -27,27 +27,40 @@ PROGRESS = (
 gives up, so they prove nothing."""
 
 
-def stall(running: Points, progress: Iterable[Points], now: float, after_seconds: float) -> bool | None:
-    """Say whether requests have run for `after_seconds` up to now without any counter of progress growing.
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The time that readings cover (Unix seconds), and the last sign of life in it, if there was one."""
 
-    `running` are readings of the requests that run, `progress` those of each counter, over more than
-    `after_seconds`. None is unknown: no counter was read, the readings are old, or too short to tell. Whatever
-    shows life within the time (no request running, a counter that grew) makes it False.
+    first: float
+    newest: float
+    life: float | None
+
+
+def stalled_seconds(running: Points, progress: Iterable[Points]) -> float | None:
+    """Say for how long, up to the newest reading, requests have run without any counter of progress growing.
+
+    `running` are readings of the requests that run, `progress` those of each counter. It cannot be longer than what
+    was read. None is unknown: no counter was read, or not what runs.
     """
-    counters = [points for points in progress if points]
-    if not running or not counters:
+    seen = _seen(running, progress)
+    if seen is None:
         return None
-    begin = now - after_seconds
-    if any(value <= 0.0 for time, value in running if begin <= time <= now):
-        return False
-    if any(_grew(points, begin, now) for points in counters):
-        return False
-    # It stood still as far as was seen; was all of the time seen, up to now?
-    first = max(running[0][0], min(points[0][0] for points in counters))
-    last = min(running[-1][0], max(points[-1][0] for points in counters))
-    if first > begin or now - last > after_seconds / 2.0:
+    since = seen.first if seen.life is None else max(seen.first, seen.life)
+    return max(seen.newest - since, 0.0)
+
+
+def stall(running: Points, progress: Iterable[Points], now: float, after_seconds: float) -> bool | None:
+    """Say whether that is longer than `after_seconds`, over readings of more than that time.
+
+    None is unknown: nothing was read, the readings are old, or they began too late to tell. A sign of life within
+    the time (no request running, a counter that grew) makes it False.
+    """
+    seen = _seen(running, progress)
+    if seen is None or now - seen.newest > after_seconds / 2.0:
         return None
-    return True
+    if seen.life is not None and seen.newest - seen.life <= after_seconds:
+        return False
+    return True if seen.newest - seen.first >= after_seconds else None
 
 
 def rank_stalls(
@@ -70,6 +83,15 @@ def rank_stalls(
     return found
 
 
-def _grew(points: Points, begin: float, now: float) -> bool:
-    inside = [point for point in points if begin <= point[0] <= now]
-    return any(after > before for (_, before), (_, after) in pairwise(inside))
+def _seen(running: Points, progress: Iterable[Points]) -> _Seen | None:
+    counters = [points for points in progress if points]
+    if not running or not counters:
+        return None
+    signs = [time for time, value in running if value <= 0.0]
+    for points in counters:
+        signs += [time for (_, before), (time, after) in pairwise(points) if after > before]
+    return _Seen(
+        first=max(running[0][0], min(points[0][0] for points in counters)),
+        newest=min(running[-1][0], max(points[-1][0] for points in counters)),
+        life=max(signs, default=None),
+    )

@@ -26,6 +26,10 @@ from tests.collectors.page_server import PageServer, page_server
             json.dumps({"vllm_config": {"kv_transfer_config": {"kv_role": "kv_producer"}}}),
             Identity(role="prefill"),
         ),
+        (
+            json.dumps({"vllm_config": json.dumps({"kv_transfer_config": {"kv_role": "kv_producer"}})}),
+            Identity(role="prefill"),
+        ),
         ('{"version": "0.5.4", "disaggregation_mode": "decode"}', Identity("0.5.4", "decode")),
         ('{"version": "0.5.4", "disaggregation_mode": "null"}', Identity("0.5.4", "both")),
         ('{"version": 5, "disaggregation_mode": 7}', Identity()),

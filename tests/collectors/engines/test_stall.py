@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.engines.stall import rank_stalls, stall
+from collectors.engines.stall import rank_stalls, stall, stalled_seconds
 from collectors.history import History
 from collectors.sample import Distribution, Labels, Sample, labels
 
@@ -77,6 +77,15 @@ def test_a_stall_always_means_a_whole_time_without_a_step(
         assert all(readings[at][0] > 0 for at in inside)
         assert all(readings[at][1] == 0 for at in inside[1:])
         assert progress[0][0] <= NOW - after
+
+
+def test_how_long_is_counted_from_the_last_sign_of_life_and_no_longer_than_was_read() -> None:
+    assert stalled_seconds(RUNS, [STILL]) == 120.0
+    assert stalled_seconds(RUNS, [STILL, points(400.0, 400.0, *[500.0] * 23)]) == 110.0
+    assert stalled_seconds(points(*[8.0] * 10, 0.0, *[8.0] * 14), [STILL]) == 70.0
+    assert stalled_seconds(RUNS, [points(*[float(at) for at in range(25)])]) == 0.0
+    assert stalled_seconds(points(*[8.0] * 24, 0.0), [STILL]) == 0.0
+    assert stalled_seconds([], [STILL]) is stalled_seconds(RUNS, [[]]) is None
 
 
 def feed(history: History, seconds: float, rank: Labels, tokens: float, running: float = 4.0) -> None:
