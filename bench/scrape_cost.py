@@ -15,16 +15,16 @@ from statistics import median
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.vllm_page import vllm_page
+from collectors.engines.vllm import VLLM, parse_vllm
 from collectors.prometheus_text import PageParser, forget_labels
 from collectors.sample import Distribution
-from collectors.vllm import parse_vllm, wanted_families
 
 REPEATS = 41
 
 
 def measure(text: str, repeats: int = REPEATS) -> dict[str, float]:
     """Median milliseconds of each way, and how many samples the page has and how many are needed."""
-    parser = PageParser(wanted_families())
+    parser = PageParser(VLLM.wanted())
 
     def first() -> object:
         forget_labels()

@@ -13,7 +13,7 @@ class OtherKnob:
     name: str
     flag: str
     help: str
-    engine: Literal["vllm", "sglang"] = "vllm"
+    engine: Literal["vllm", "sglang", "mindie"] = "vllm"
     lane: Literal["hot", "cold"] = "cold"
     kind: Literal["int", "float", "bool", "text", "json"] = "text"
     unit: str = ""
@@ -226,5 +226,85 @@ OTHER_KNOBS: tuple[OtherKnob, ...] = (
         engine="sglang",
         kind="int",
         unit="tokens",
+    ),
+    OtherKnob(
+        "max_prefill_tokens",
+        "maxPrefillTokens",
+        "Prompt tokens of one prefill batch; at least maxInputTokenLen.",
+        engine="mindie",
+        kind="int",
+        unit="tokens",
+    ),
+    OtherKnob(
+        "max_prefill_batch_size",
+        "maxPrefillBatchSize",
+        "Requests of one prefill batch.",
+        engine="mindie",
+        kind="int",
+        unit="requests",
+    ),
+    OtherKnob(
+        "max_num_seqs",
+        "maxBatchSize",
+        "Requests that decode at once.",
+        engine="mindie",
+        kind="int",
+        unit="requests",
+    ),
+    OtherKnob(
+        "max_model_len",
+        "maxSeqLen",
+        "Tokens of a request, prompt and answer together.",
+        engine="mindie",
+        kind="int",
+        unit="tokens",
+    ),
+    OtherKnob(
+        "max_input_tokens",
+        "maxInputTokenLen",
+        "Prompt tokens of a request.",
+        engine="mindie",
+        kind="int",
+        unit="tokens",
+    ),
+    OtherKnob(
+        "max_output_tokens",
+        "maxIterTimes",
+        "Tokens that may be generated for a request.",
+        engine="mindie",
+        kind="int",
+        unit="tokens",
+    ),
+    OtherKnob(
+        "max_preemptions",
+        "maxPreemptCount",
+        "Requests that one round of scheduling may throw out of the batch; 0 throws out none.",
+        engine="mindie",
+        kind="int",
+        unit="requests",
+    ),
+    OtherKnob(
+        "block_size",
+        "cacheBlockSize",
+        "Tokens in one KV block; 128 is advised.",
+        engine="mindie",
+        kind="int",
+        unit="tokens",
+    ),
+    OtherKnob(
+        "swap_space",
+        "cpuMemSize",
+        "Host memory for swapped-out KV.",
+        engine="mindie",
+        kind="int",
+        unit="GiB",
+    ),
+    OtherKnob(
+        "npu_kv_memory",
+        "npuMemSize",
+        "Device memory for KV on each NPU; -1 takes what is free.",
+        engine="mindie",
+        kind="int",
+        unit="GiB",
     ),
 )

@@ -183,14 +183,14 @@ HOT_KNOBS: Mapping[str, Knob] = MappingProxyType({knob.name: knob for knob in _A
 
 
 def catalogue(engine: str, version: str | None) -> list[KnobRow]:
-    """List every known knob as it applies to an engine (`vllm`, `vllm-ascend`, `sglang`) and version.
+    """List every known knob as it applies to an engine (`vllm`, `vllm-ascend`, `sglang`, `mindie`) and version.
 
     Without a version each row says since when it exists. Raises `ValueError` for an engine or version not
     known.
     """
-    family = {"vllm": "vllm", "vllm-ascend": "vllm", "sglang": "sglang"}.get(engine)
-    if family is None:
-        raise ValueError(f"engine {engine!r}: expected vllm, vllm-ascend or sglang")
+    family = "vllm" if engine == "vllm-ascend" else engine
+    if family not in ("vllm", "sglang", "mindie"):
+        raise ValueError(f"engine {engine!r}: expected vllm, vllm-ascend, sglang or mindie")
     at = None if version is None else release(version)
     hot = [_hot_row(knob, at) for knob in _ALL] if family == "vllm" else []
     return hot + [_other_row(knob, at) for knob in OTHER_KNOBS if knob.engine == family]

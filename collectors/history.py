@@ -3,6 +3,9 @@
 Counters are stored with their resets already added up, so that a rate over a window that holds an engine
 restart is the sum of what was counted before and after. Several series of one name (devices, engine ranks)
 are combined as the METRICS table says unless labels pick one.
+
+Series with the label `server` are of engines that are watched beside the tuned one. They are seen only by who
+asks for that label, so that a reader who asks for none reads the tuned engine and nothing else.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from difflib import get_close_matches
 
 from collectors.combine import combine_distributions, combine_values, quantile
 from collectors.metrics import METRICS, Metric
-from collectors.sample import Distribution, Labels, Sample
+from collectors.sample import SERVER, Distribution, Labels, Sample
 from collectors.tiers import DETAIL_TIERS, TIERS, Rings, Tier
 
 CLOCK_STEP_SECONDS = 5.0
@@ -23,10 +26,21 @@ CLOCK_STEP_SECONDS = 5.0
 class _Series:
     """One name and label set."""
 
-    __slots__ = ("_bounds", "_carried", "_raw", "_rings", "_tiers", "ended", "last", "metric")
+    __slots__ = (
+        "_bounds",
+        "_carried",
+        "_raw",
+        "_rings",
+        "_tiers",
+        "ended",
+        "last",
+        "metric",
+        "of_another_server",
+    )
 
     def __init__(self, metric: Metric, first: Sample, tiers: Sequence[Tier]) -> None:
         self.metric = metric
+        self.of_another_server = any(label == SERVER for label, _ in first.labels)
         self._tiers = tiers
         self.ended = False
         self._restart(first)
@@ -159,10 +173,9 @@ class History:
         value = _combine([sample.value for sample in live], METRICS[name])
         return Sample(name, value, min(sample.time for sample in live), tuple(sorted(shared)))
 
-    def series(self, name: str) -> list[Labels]:
-        """Label sets of the live series of a name."""
-        _metric(name)
-        return sorted(key for key, series in self._by_name.get(name, {}).items() if self._live(series))
+    def series(self, name: str, labels: Labels | None = None) -> list[Labels]:
+        """Label sets of the live series of a name that carry `labels` (the tuned engine's and the devices' if None)."""
+        return [key for key, series in self._carrying(name, labels) if self._live(series)]
 
     def last_samples(self, now: float | None = None) -> list[Sample]:
         """The last reading of every live series in the order of METRICS; `now` leaves out stale ones too."""
@@ -289,12 +302,20 @@ class History:
     def _matching(self, name: str, labels: Labels | None) -> list[_Series]:
         _metric(name)
         of_name = self._by_name.get(name, {})
-        if labels is None:
-            return [of_name[key] for key in sorted(of_name)]
-        if labels in of_name:
+        if labels is not None and labels in of_name:
             return [of_name[labels]]
-        wanted = set(labels)
-        return [of_name[key] for key in sorted(of_name) if wanted.issubset(key)]
+        return [series for _, series in self._carrying(name, labels)]
+
+    def _carrying(self, name: str, labels: Labels | None) -> list[tuple[Labels, _Series]]:
+        """The series that carry all of `labels`, in order; those of another server only where it is asked for."""
+        _metric(name)
+        wanted = set(labels or ())
+        own = all(label != SERVER for label, _ in wanted)
+        return [
+            (key, series)
+            for key, series in sorted(self._by_name.get(name, {}).items(), key=lambda item: item[0])
+            if wanted.issubset(key) and not (own and series.of_another_server)
+        ]
 
 
 def _metric(name: str) -> Metric:

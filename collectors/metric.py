@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from collectors.sample import SERVER
+
 Kind = Literal["gauge", "counter", "histogram"]
 Combine = Literal["sum", "mean", "max", "min"]
 
 DEVICE = ("npu", "chip", "name")
-ENGINE = ("engine", "model")
+ENGINE = ("engine", "model", SERVER)
 PLACE = ("namespace", "pod", "container")
 """Who uses a device, in Kubernetes."""
 

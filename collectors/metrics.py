@@ -5,6 +5,7 @@ from __future__ import annotations
 from collectors.link_metrics import LINK_ROWS
 from collectors.metric import DEVICE, ENGINE, PLACE, Combine, Kind, Metric
 from collectors.metric import device_metric as _device
+from collectors.sample import SERVER
 
 __all__ = ["METRICS", "Combine", "Kind", "Metric"]
 
@@ -130,6 +131,13 @@ _ROWS = (
     ),
     *LINK_ROWS,
     # The engine.
+    _engine(
+        "info",
+        "What the engine is; always 1. What is unknown has no label.",
+        "1",
+        combine="max",
+        more=("kind", "role", "version"),
+    ),
     _engine("requests_running", "Requests in the running batch.", "requests"),
     _engine("requests_waiting", "Requests waiting to be scheduled.", "requests"),
     _engine("requests_waiting_by_reason", "Requests waiting, by reason.", "requests", more=("reason",)),
@@ -166,10 +174,24 @@ _ROWS = (
         "Answers with a status of 500 and above to requests under /v1/.",
         "requests",
         "counter",
+        labels=(SERVER,),
     ),
     Metric(
         "trimtab_engine_start_time_seconds",
         "When the engine's server process started, in Unix time.",
+        "seconds",
+        labels=(SERVER,),
+        combine="max",
+    ),
+    Metric(
+        "trimtab_engine_probe_success",
+        "1 if the engine answered the last one-token request of the stall probe, 0 if not.",
+        "1",
+        combine="min",
+    ),
+    Metric(
+        "trimtab_engine_probe_seconds",
+        "How long the last one-token request of the stall probe took, or was waited for.",
         "seconds",
         combine="max",
     ),

@@ -13,6 +13,14 @@ from collectors.sample import CollectorError
 ACCEPT = "text/plain;version=0.0.4"
 
 
+class PageRefused(CollectorError):
+    """The server answered with another status than 200, which is in `status`."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
+
+
 class PageSource:
     """One metrics page.
 
@@ -41,7 +49,7 @@ class PageSource:
         self._headers = {**(headers or {}), "Accept": ACCEPT, "Accept-Encoding": "identity"}
         self._timeout = timeout_seconds
         self._max_bytes = max_bytes
-        self._tls = _tls(parsed.scheme == "https", verify, ca_file)
+        self._tls = tls_context(parsed.scheme == "https", verify, ca_file)
 
     async def fetch(self) -> str:
         """The text of the page; raises CollectorError with what went wrong and where."""
@@ -60,7 +68,10 @@ class PageSource:
             client.stream("GET", self.url, headers=self._headers) as response,
         ):
             if response.status_code != 200:
-                raise CollectorError(f"{self.url}: HTTP {response.status_code}{_hint(response.status_code)}")
+                raise PageRefused(
+                    f"{self.url}: HTTP {response.status_code}{_hint(response.status_code)}",
+                    response.status_code,
+                )
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 raise CollectorError(f"{self.url}: the page is compressed though it was asked for plain")
             body = bytearray()
@@ -78,7 +89,7 @@ class PageSource:
         return text
 
 
-def _tls(secure: bool, verify: bool, ca_file: Path | None) -> ssl.SSLContext:
+def tls_context(secure: bool, verify: bool, ca_file: Path | None) -> ssl.SSLContext:
     """The context of every request, made once: loading the certificates costs more than a scrape."""
     if secure and verify:
         try:

@@ -10,6 +10,10 @@ Labels = tuple[tuple[str, str], ...]
 """Label pairs sorted by name, so that equal label sets compare equal."""
 
 
+SERVER = "server"
+"""The label of an engine that is watched beside the tuned one; who asks for no server gets the tuned one's alone."""
+
+
 def labels(**pairs: str) -> Labels:
     """Build a sorted label tuple."""
     return tuple(sorted(pairs.items()))

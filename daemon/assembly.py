@@ -17,10 +17,10 @@ from collectors.npu_exporter_links import NpuExporterLinksCollector
 from collectors.npu_smi import NpuSmiCollector
 from collectors.runner import Runner
 from collectors.sample import Collector, CollectorError
-from collectors.vllm import VllmCollector
 from daemon import credentials
 from daemon.config import Config
 from daemon.engine.hot import HotEngine
+from daemon.engine_sources import engine_sources, stall_probe
 from daemon.errors import ConfigError
 from daemon.modes import Modes
 from daemon.paths import engine_pid
@@ -45,19 +45,9 @@ def hot_engine(config: Config) -> HotEngine:
 
 def collectors(config: Config, history: History) -> list[Collector]:
     """The sources of samples, in the order in which they are shown; `history` tells them the devices' names."""
-    engine, collect = config.engine, config.collect
+    collect = config.collect
     try:
-        found: list[Collector] = [
-            VllmCollector(
-                engine.url,
-                root_path=engine.root_path,
-                api_key=credentials.engine_api_key(config),
-                ca_file=engine.tls.ca_file,
-                verify=engine.tls.verify,
-                interval_seconds=collect.vllm.interval_seconds,
-                timeout_seconds=engine.timeout_seconds,
-            )
-        ]
+        found: list[Collector] = engine_sources(config)
         if config.reads_npu_smi:
             found.append(
                 NpuSmiCollector(
@@ -111,11 +101,14 @@ def runner(config: Config, history: History) -> Runner:
     """What reads the sources into the history."""
     collect = config.collect
     found = collectors(config, history)
+    if collect.probe.enabled:
+        found.append(stall_probe(config, history))
     limits = {
-        # These end and kill their own children at their time-outs; the runner's is only a second net.
+        # These end and kill their own children, or keep their own time; the runner's is only a second net.
         "npu_smi": collect.npu_smi.timeout_seconds + 5.0,
         "hccn": collect.hccn.interval_seconds,
         "dcmi": collect.dcmi.timeout_seconds,
+        "stall_probe": collect.probe.timeout_seconds + 5.0,
     }
     names = {collector.name for collector in found}
     timeouts = {name: seconds for name, seconds in limits.items() if name in names}

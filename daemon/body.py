@@ -74,7 +74,7 @@ class DaemonBody:
         """List the catalogue as it applies to this engine, with the values in force."""
         state, probe = self._watch.state, self._watch.probe
         return knob_rows(
-            "vllm" if state is None else state.engine,
+            self._config.engine.kind_or_vllm if state is None else state.engine,
             (None if probe is None else probe.version) if state is None else state.engine_version,
             None if state is None else state.values,
             {} if state is None else state.floors,

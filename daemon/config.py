@@ -13,37 +13,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from change.knobs import HOT_KNOBS
 from daemon import paths
 from daemon.device_sections import DcmiSource, HccnSource
+from daemon.engine_sections import EngineSection, ProbeSection, WatchedEngineSection
 from daemon.quiet_hours import QuietHours, minute_of_day
 from daemon.section import FilePath, RootPath, Seconds, Section, Share, Url
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
 
 Mode = Literal["observe", "advise", "act"]
-
-
-class TlsSection(Section):
-    """How to speak TLS with an engine at an https address."""
-
-    ca_file: FilePath | None = Field(default=None, description="certificates that sign the engine's, PEM")
-    verify: bool = Field(default=True, description="check the engine's certificate")
-
-
-class EngineSection(Section):
-    """The engine Trimtab sits beside."""
-
-    url: Url = Field(default="http://127.0.0.1:8000", description="address of the engine's HTTP server")
-    root_path: RootPath = Field(default="", description="path prefix of the engine's API (--root-path)")
-    api_key_file: FilePath | None = Field(
-        default=None, description="file with the engine's API key; else $TRIMTAB_ENGINE_API_KEY"
-    )
-    token_file: FilePath | None = Field(
-        default=None, description="file with the plugin's token; else $TRIMTAB_TOKEN_FILE, else run_dir/token"
-    )
-    run_dir: FilePath | None = Field(
-        default=None,
-        description="shared with the plugin; else $TRIMTAB_RUN_DIR, else state folder/run",
-    )
-    timeout_seconds: Seconds = Field(default=5.0, description="longest wait for one answer of the engine")
-    tls: TlsSection = TlsSection()
 
 
 class SloSection(Section):
@@ -172,7 +147,7 @@ class TuneSection(Section):
 
 
 class VllmSource(Section):
-    """The engine's /metrics."""
+    """The metrics page of the tuned engine and of those watched beside it."""
 
     interval_seconds: Seconds = Field(default=1.0, description="how often it is read")
 
@@ -216,6 +191,18 @@ class CollectSection(Section):
     dcmi: DcmiSource = DcmiSource()
     hccn: HccnSource = HccnSource()
     host: HostSource = HostSource()
+    engines: list[WatchedEngineSection] = Field(default=[])
+    probe: ProbeSection = ProbeSection()
+
+    @field_validator("engines")
+    @classmethod
+    def _named_apart(cls, engines: list[WatchedEngineSection]) -> list[WatchedEngineSection]:
+        seen: set[str] = set()
+        for engine in engines:
+            if engine.name in seen:
+                raise ValueError(f"two engines are named {engine.name!r}: each needs a name of its own")
+            seen.add(engine.name)
+        return engines
 
 
 class CaptureSection(Section):

@@ -69,14 +69,16 @@ def _suggestion(path: tuple[str | int, ...]) -> str:
     if near:
         return f"; did you mean {dotted((*path[:-1], near[0]))}?"
     elsewhere = [known for known in known_keys() if known.rsplit(".", 1)[-1] == wrong]
-    if len(elsewhere) == 1:
-        return f"; did you mean {elsewhere[0]}?"
+    if 0 < len(elsewhere) <= 2:
+        return f"; did you mean {' or '.join(elsewhere)}?"
     return f"; known here: {', '.join(sorted(model.model_fields))}"
 
 
 def _model_at(path: tuple[str | int, ...]) -> type[Section] | None:
     model: type[Section] = Config
     for part in path:
+        if isinstance(part, int):  # which section of a list: all are alike
+            continue
         field = model.model_fields.get(str(part))
         section = None if field is None else section_of(field.annotation)
         if section is None:

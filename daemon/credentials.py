@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from daemon.config import Config
+from daemon.engine_sections import WatchedEngineSection
 from daemon.errors import ConfigError
 
 API_KEY_VARIABLE = "TRIMTAB_ENGINE_API_KEY"
@@ -19,6 +20,11 @@ WEB_TOKEN_VARIABLE = "TRIMTAB_WEB_TOKEN"  # noqa: S105 - the name of a variable
 def engine_api_key(config: Config, environ: Mapping[str, str] = os.environ) -> str | None:
     """The engine's own API key, or None."""
     return _secret("engine.api_key_file", config.engine.api_key_file, environ.get(API_KEY_VARIABLE))
+
+
+def watched_api_key(engine: WatchedEngineSection) -> str | None:
+    """The API key of an engine beside the tuned one, or None; the variable is the tuned engine's alone."""
+    return _secret(f"collect.engines ({engine.name}): api_key_file", engine.api_key_file, None)
 
 
 def plugin_token_file(config: Config, environ: Mapping[str, str] = os.environ) -> Path:

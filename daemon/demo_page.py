@@ -9,14 +9,15 @@ import tempfile
 import time
 from pathlib import Path
 
+from collectors.engines.vllm import parse_vllm
 from collectors.history import History
 from collectors.npu_smi import table_samples
 from collectors.npu_smi_table import parse_table
 from collectors.runner import Runner
 from collectors.sample import Sample
-from collectors.vllm import parse_vllm
-from daemon.config import Config, EngineSection, SloSection, StoreSection, TuneSection, WebSection
+from daemon.config import Config, SloSection, StoreSection, TuneSection, WebSection
 from daemon.engine_probe import Probe
+from daemon.engine_sections import EngineSection
 from daemon.loops import Daemon
 from daemon.web_server import listen, local_url
 from sim.node import Node

@@ -30,7 +30,9 @@ class _Seen:
 def knobs(
     engine: Annotated[
         str | None,
-        typer.Option("--engine", metavar="E", help="vllm, vllm-ascend or sglang; else ask the engine."),
+        typer.Option(
+            "--engine", metavar="E", help="vllm, vllm-ascend, sglang or mindie; else ask the engine."
+        ),
     ] = None,
     version: Annotated[str | None, typer.Option("--version", metavar="V", help="Engine version.")] = None,
     config: ConfigOption = None,
@@ -62,7 +64,7 @@ def _asked(settings: Config) -> list[dict[str, Any]]:
         remark(f"the engine's own values are not known: {seen.why}")
     state = seen.state
     if state is None:
-        return knob_rows("vllm", seen.version, None, {}, {})
+        return knob_rows(settings.engine.kind_or_vllm, seen.version, None, {}, {})
     return knob_rows(state.engine, state.engine_version, state.values, state.floors, state.ceilings)
 
 

@@ -12,7 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class PageServer:
-    """What to answer and what was asked; `claimed_bytes` announces more than is sent, `hold` answers only when set."""
+    """What to answer and what was asked; `claimed_bytes` announces more than is sent, `hold` answers only when set.
+
+    `posted` keeps the bodies of what was sent by POST.
+    """
 
     page: bytes = b""
     status: int = 200
@@ -21,6 +24,7 @@ class PageServer:
     claimed_bytes: int | None = None
     hold: threading.Event | None = None
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    posted: list[bytes] = field(default_factory=list)
     url: str = ""
 
 
@@ -43,6 +47,10 @@ def page_server(answer: PageServer, tls: ssl.SSLContext | None = None) -> Iterat
                 self.wfile.write(answer.page)
             except OSError:
                 return  # the client has had enough, which is what the test is about
+
+        def do_POST(self) -> None:
+            answer.posted.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+            self.do_GET()
 
         def log_message(self, format: str, *args: object) -> None:
             return

@@ -9,19 +9,20 @@ import pkgutil
 import pytest
 
 import collectors
+from collectors.engines.kinds import KINDS
 from tests.prepare import ROOT
 
-LIVE = {"host", "torch_npu"}
-"""Collectors that read the machine or the process itself, for which there is nothing to capture."""
+LIVE = {"host", "stall_probe", "torch_npu"}
+"""Collectors that read the machine or the process itself or ask a running engine: nothing to capture."""
 
 
 def names() -> list[str]:
-    """The `name` of every class in the room that collects."""
-    found = []
-    for module_info in pkgutil.iter_modules(collectors.__path__):
-        module = importlib.import_module(f"collectors.{module_info.name}")
+    """The `name` of every class in the room that collects, and of every kind of engine that one class reads."""
+    found: list[tuple[str, str]] = [(kind, kind) for kind in KINDS]
+    for module_info in pkgutil.walk_packages(collectors.__path__, "collectors."):
+        module = importlib.import_module(module_info.name)
         found += [
-            (str(getattr(cls, "name")), module_info.name)  # noqa: B009
+            (str(getattr(cls, "name")), module_info.name.rpartition(".")[2])  # noqa: B009
             for _, cls in inspect.getmembers(module, inspect.isclass)
             if cls.__module__ == module.__name__
             and isinstance(getattr(cls, "name", None), str)
@@ -32,12 +33,12 @@ def names() -> list[str]:
 
 
 def test_all_are_found() -> None:
-    assert set(names()) >= {"vllm", "npu_smi", "npu_exporter", "host"}
+    assert set(names()) >= {"vllm", "sglang", "mindie", "stall_probe", "npu_smi", "npu_exporter", "host"}
 
 
 @pytest.mark.parametrize("name", names())
 def test_a_collector_is_complete(name: str) -> None:
-    assert (ROOT / "tests" / "collectors" / f"test_{name}.py").is_file()
+    assert any((ROOT / "tests" / "collectors").rglob(f"test_{name}.py"))
     assert name in LIVE or any((ROOT / "tests" / "collectors" / "fixtures" / name).iterdir())
     rows = [
         line for line in (ROOT / "docs" / "collectors.md").read_text().splitlines() if f"| `{name}` |" in line

@@ -272,3 +272,32 @@ def test_room_is_made_among_series_of_the_same_kind() -> None:
     assert (len(history), history.refused) == (2, 1)
     history.add([Sample("npu_hccs_crc_errors_total", 1.0, 30.0, labels(npu="1", chip="0", link="1"))])
     assert (len(history), history.refused) == (2, 1)
+
+
+def test_series_of_another_server_are_seen_only_by_who_asks_for_it() -> None:
+    history = History()
+    own, other = labels(engine="0"), labels(engine="0", server="b")
+    for second, (mine, theirs) in enumerate([(1.0, 40.0), (3.0, 50.0)]):
+        history.add(
+            [
+                Sample(RUNNING, mine, second, own),
+                Sample(RUNNING, theirs, second, other),
+                Sample("trimtab_engine_generation_tokens_total", mine, second, own),
+                Sample("trimtab_engine_generation_tokens_total", theirs, second, other),
+            ]
+        )
+    assert history.series(RUNNING) == [own]
+    assert history.series(RUNNING, labels(server="b")) == [other]
+    for asked, value in (
+        (None, 3.0),
+        (labels(engine="0"), 3.0),
+        ((), 3.0),
+        (labels(server="b"), 50.0),
+        (other, 50.0),
+    ):
+        found = history.latest(RUNNING, asked)
+        assert found is not None and found.value == value
+    assert history.rate("trimtab_engine_generation_tokens_total", 1.0, 5.0) == 2.0
+    assert history.rate("trimtab_engine_generation_tokens_total", 1.0, 5.0, labels(server="b")) == 10.0
+    assert history.range(RUNNING, 0.0, 1.0) == [(0.0, 1.0), (1.0, 3.0)]
+    assert len(history.last_samples()) == 4, "the page of metrics shows all engines"

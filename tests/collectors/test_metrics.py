@@ -31,7 +31,8 @@ SECTIONS = {
         "`direction` is `rx` or `tx`; `die` and `port` tell the ports of a device that has several. The figures of\n"
         "single links, lanes and ports are many: the history keeps one reading in 30 s of them, for an hour."
     ),
-    "The engine": "Read of the engine's own `/metrics`; `engine` is the data-parallel rank.",
+    "The engine": "Read of the engine's own `/metrics`; `engine` is the data-parallel rank, `server` an engine watched "
+    "beside the tuned one: who asks for no `server` gets the tuned one alone.",
     "The host": "Of the machine the daemon runs on.",
     "Trimtab itself": "A source's age, success and notes are how a dead or half-readable source is seen.",
     "Names already in use": "The same readings under the names that operators of this field already use.",

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.vllm_page import vllm_page
+from collectors.engines.vllm import VLLM
 from collectors.prometheus_text import PageError, PageParser, Point
 from collectors.sample import Distribution, labels
-from collectors.vllm import wanted_families
 
 INF = math.inf
 HISTOGRAM = """\
@@ -132,7 +132,7 @@ def _flat(points: list[Point]) -> dict[tuple[str, frozenset[tuple[str, str]]], f
 @pytest.mark.parametrize("prefix", ["vllm:", "vllm_"])
 def test_agrees_with_prometheus_client_on_a_whole_page(engines: int, prefix: str) -> None:
     text = vllm_page(seed=3, engines=engines, prefix=prefix)
-    ours = _flat(PageParser(wanted_families()).parse(text))
+    ours = _flat(PageParser(VLLM.wanted()).parse(text))
     theirs: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -145,14 +145,14 @@ def test_agrees_with_prometheus_client_on_a_whole_page(engines: int, prefix: str
 
 
 PAGE = vllm_page(seed=5)
-PAGE_POINTS = {(point.family, point.labels): point for point in PageParser(wanted_families()).parse(PAGE)}
+PAGE_POINTS = {(point.family, point.labels): point for point in PageParser(VLLM.wanted()).parse(PAGE)}
 
 
 @given(st.integers(0, len(PAGE) - 1))
 @settings(max_examples=150, deadline=None)
 def test_a_page_cut_anywhere_is_an_error_or_has_only_true_figures(at: int) -> None:
     try:
-        points = PageParser(wanted_families()).parse(PAGE[:at])
+        points = PageParser(VLLM.wanted()).parse(PAGE[:at])
     except PageError:
         return
     assert all(PAGE_POINTS[point.family, point.labels] == point for point in points)
@@ -165,7 +165,7 @@ def test_a_damaged_page_raises_nothing_but_the_declared_error(damage: list[tuple
     for at, char in damage:
         text[at] = char
     try:
-        PageParser(wanted_families()).parse("".join(text))
+        PageParser(VLLM.wanted()).parse("".join(text))
     except PageError:
         return
 

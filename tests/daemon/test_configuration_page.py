@@ -30,7 +30,8 @@ def rows(model: type[Section], prefix: str = "") -> list[str]:
         if section is not None:
             found += rows(section, f"{prefix}{name}.")
         else:
-            found.append(f"| `{prefix}{name}` | {default(field.default)} | {field.description} |")
+            given = "required" if field.is_required() else default(field.default)
+            found.append(f"| `{prefix}{name}` | {given} | {field.description} |")
     return found
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from daemon import credentials
-from daemon.config import Config, EngineSection, WebSection
+from daemon.config import Config, WebSection
+from daemon.engine_sections import EngineSection
 from daemon.errors import ConfigError
 
 

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from collectors.engines.vllm import parse_vllm
 from collectors.history import History
 from collectors.metrics import METRICS
 from collectors.npu_exporter import parse_npu_exporter
@@ -19,7 +20,6 @@ from collectors.npu_smi import table_samples
 from collectors.npu_smi_table import parse_table
 from collectors.runner import Runner
 from collectors.sample import CollectorError, Distribution, Sample, labels
-from collectors.vllm import parse_vllm
 from daemon.exporter import Exporter, SelfState
 from tests.prepare import ROOT, find_program
 

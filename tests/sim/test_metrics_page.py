@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from collectors.engines.vllm import FAMILIES, parse_vllm
 from collectors.prometheus_text import PageParser
 from collectors.sample import Distribution
-from collectors.vllm import FAMILIES, parse_vllm
 from sim.node import Node
 
 START = 1_700_000_000.0

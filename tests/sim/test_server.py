@@ -16,9 +16,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from collectors.engines.engine import EngineCollector, Server
 from collectors.npu_smi import NpuSmiCollector
 from collectors.sample import Sample
-from collectors.vllm import VllmCollector
 from daemon.config import Config
 from daemon.engine.hot import HotEngine
 from daemon.engine_probe import EngineProbe
@@ -190,7 +190,7 @@ def test_an_engine_that_dies_under_a_client_says_so() -> None:
 def test_the_daemons_own_eyes_read_the_server() -> None:
     async def test(at: Served, client: httpx2.AsyncClient) -> None:
         at.advance(30.0)
-        samples = await VllmCollector(at.url).collect(START)
+        samples = await EngineCollector("vllm", Server(at.url)).collect(START)
         names = {sample.name: sample for sample in samples}
         assert names["trimtab_engine_prompt_tokens_total"].value == at.node.engine.prompt_tokens > 0
         assert names["trimtab_engine_start_time_seconds"].value == START

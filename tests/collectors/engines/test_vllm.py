@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 
 from bench.vllm_page import vllm_page
+from collectors.engines.engine import EngineCollector, Server
+from collectors.engines.vllm import FAMILIES, parse_vllm
 from collectors.history import History
 from collectors.metrics import METRICS
 from collectors.prometheus_text import PageError
 from collectors.sample import CollectorError, Distribution, Sample, labels
-from collectors.vllm import FAMILIES, VllmCollector, parse_vllm
 from tests.collectors.page_server import PageServer, page_server
+from tests.prepare import ROOT
 
-FIXTURES = Path(__file__).parent / "fixtures" / "vllm"
+DOCS = ROOT / "docs" / "collectors.md"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "vllm"
 NOW = 1_700_000_000.0
 
 
@@ -134,18 +137,21 @@ def test_a_page_without_vllms_metrics_says_what_to_check(page: str) -> None:
 
 def test_scrapes_a_server_behind_a_root_path_with_its_key() -> None:
     with page_server(PageServer(vllm_page().encode())) as server:
-        collector = VllmCollector(server.url + "/", root_path="/models/a/", api_key="s3cret")
+        collector = EngineCollector(
+            "vllm", Server(server.url + "/", root_path="/models/a/", api_key="s3cret")
+        )
         samples = asyncio.run(collector.collect(NOW))
     path, headers = server.asked[0]
     assert path == "/models/a/metrics"
     assert headers["accept"] == "text/plain;version=0.0.4"
     assert headers["authorization"] == "Bearer s3cret"
-    assert samples == parse_vllm(vllm_page(), NOW)
+    assert samples[:-1] == parse_vllm(vllm_page(), NOW)
+    assert samples[-1].name == "trimtab_engine_info"
 
 
 def test_no_key_no_header() -> None:
     with page_server(PageServer(vllm_page().encode())) as server:
-        asyncio.run(VllmCollector(server.url).collect(NOW))
+        asyncio.run(EngineCollector("vllm", Server(server.url)).collect(NOW))
     assert server.asked[0][0] == "/metrics"
     assert "authorization" not in server.asked[0][1]
 
@@ -155,5 +161,83 @@ def test_a_page_cut_in_a_line_is_an_error_that_names_the_address() -> None:
         page_server(PageServer(vllm_page().encode()[:20_000])) as server,
         pytest.raises(CollectorError) as caught,
     ):
-        asyncio.run(VllmCollector(server.url).collect(NOW))
+        asyncio.run(EngineCollector("vllm", Server(server.url)).collect(NOW))
     assert str(caught.value).startswith(f"{server.url}/metrics: the page is cut off")
+
+
+def test_the_first_generations_page() -> None:
+    found = read("vllm_0.6")
+    own = labels(engine="0", model="first-7b")
+    assert found["trimtab_engine_requests_running", own] == 7.0
+    assert found["trimtab_engine_kv_cache_usage_ratio", own] == 0.83
+    assert found["trimtab_engine_preemptions_total", own] == 11.0
+    swapped = labels(engine="0", model="first-7b", reason="swapped")
+    assert found["trimtab_engine_requests_waiting_by_reason", swapped] == 2.0
+    gaps = found["trimtab_engine_itl_seconds", own]
+    assert isinstance(gaps, Distribution) and gaps.count == 2032.0
+    # A hit rate says nothing of how many were asked for, so the counters stay unknown.
+    assert not {name for name, _ in found} & {
+        "trimtab_engine_prefix_cache_hit_tokens_total",
+        "trimtab_engine_step_tokens",
+        "trimtab_engine_queue_seconds",
+    }
+
+
+def test_old_and_new_names_on_one_page_are_not_added_up() -> None:
+    found = read("vllm_0.10")
+    own = labels(engine="1", model="tenth-14b")
+    assert found["trimtab_engine_kv_cache_usage_ratio", own] == 0.44
+    assert found["trimtab_engine_prefix_cache_queried_tokens_total", own] == 3000.0
+    assert found["trimtab_engine_prefix_cache_hit_tokens_total", own] == 900.0
+
+
+def test_the_newest_page_has_every_canonical_name_of_four_ranks() -> None:
+    found = read("vllm_0.33")
+    for family in FAMILIES:
+        ranks = {dict(own)["engine"] for name, own in found if name == family.canonical}
+        assert ranks == {"0", "1", "2", "3"}, family.canonical
+
+
+def four_ranks(seconds: float, tokens: list[float], usage: list[float]) -> list[Sample]:
+    """A page of four ranks: tokens generated so far, and share of the cache."""
+    lines = [
+        f'vllm:generation_tokens_total{{engine="{rank}",model_name="m"}} {count}\n'
+        for rank, count in enumerate(tokens)
+    ] + [
+        f'vllm:kv_cache_usage_perc{{engine="{rank}",model_name="m"}} {share}\n'
+        for rank, share in enumerate(usage)
+    ]
+    return parse_vllm("".join(lines), NOW + seconds)
+
+
+def test_ranks_are_combined_as_the_table_says_and_one_ranks_reset_costs_the_others_nothing() -> None:
+    history = History()
+    history.add(four_ranks(0, [100, 200, 300, 400], [0.1, 0.2, 0.9, 0.3]), "vllm")
+    history.add(four_ranks(10, [150, 260, 370, 480], [0.1, 0.2, 0.8, 0.3]), "vllm")
+    # Rank 2 is started anew and has made 20 tokens since.
+    history.add(four_ranks(20, [200, 320, 20, 560], [0.2, 0.3, 0.1, 0.4]), "vllm")
+    name = "trimtab_engine_generation_tokens_total"
+    grown = (200 - 100) + (320 - 200) + (370 - 300 + 20) + (560 - 400)
+    assert history.rate(name, NOW + 20, 20) == pytest.approx(grown / 20)
+    assert history.rate(name, NOW + 20, 20, labels(engine="2")) == pytest.approx(90 / 20)
+    fullest = history.latest("trimtab_engine_kv_cache_usage_ratio")
+    assert fullest is not None and fullest.value == 0.4
+
+
+def test_a_scrape_of_four_ranks_is_summed_family_by_family() -> None:
+    history = History()
+    history.add(parse_vllm((FIXTURES / "vllm_0.33.prom").read_text(), NOW), "vllm")
+    running = history.latest("trimtab_engine_requests_running")
+    steps = history.latest("trimtab_engine_step_tokens")
+    blocks = history.latest("trimtab_engine_kv_cache_blocks")
+    assert running is not None and running.value == 10 + 11 + 12 + 13
+    assert steps is not None and isinstance(steps.value, Distribution) and steps.value.count == 4 * 225
+    assert blocks is not None and blocks.value == 8000.0
+
+
+def test_the_docs_have_each_name_by_version() -> None:
+    rows = [line for line in DOCS.read_text().splitlines() if line.startswith("| `trimtab_engine_")]
+    told = {(cells[1].strip("` "), cells[2].strip()) for line in rows if (cells := line.split("|"))}
+    assert told == {
+        (family.canonical, ", ".join(f"`{name}`" for name in family.names)) for family in FAMILIES
+    }

@@ -1,0 +1,1 @@
+"""Inference engines seen from outside: their metrics pages, what they are, and whether they are stuck."""
