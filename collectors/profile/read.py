@@ -1,0 +1,87 @@
+"""Reads whatever captures lie in some folders into profiles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from collectors.profile.database import read_database
+from collectors.profile.find import Capture, find
+from collectors.profile.model import RankProfile
+from collectors.profile.text import read_text
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The profiles that hold something, in order of their labels, and notes of what could not be read."""
+
+    profiles: tuple[RankProfile, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be read, and how many bytes that is."""
+
+    captures: tuple[Capture, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(_size(path) for capture in self.captures for path in capture.files)
+
+
+def plan(paths: Iterable[Path]) -> Plan:
+    """Look what there is to read in folders or files."""
+    captures: dict[Path, Capture] = {}
+    notes: list[str] = []
+    for path in paths:
+        found = find(path)
+        notes += found.notes
+        for capture in found.captures:
+            captures.setdefault(capture.source.resolve(), capture)
+    return Plan(tuple(captures.values()), tuple(notes))
+
+
+def read(planned: Plan, progress: Callable[[int], None] = lambda count: None) -> Reading:
+    """Read the captures; `progress` is told how many bytes were read since the last time."""
+    profiles: list[RankProfile] = []
+    notes = list(planned.notes)
+    for capture in planned.captures:
+        found = _read_one(capture, progress)
+        profiles += [profile for profile in found if profile.usable]
+        notes += [note for profile in found for note in profile.notes]
+    return Reading(_distinct(sorted(profiles, key=_order)), tuple(dict.fromkeys(notes)))
+
+
+def _read_one(capture: Capture, progress: Callable[[int], None]) -> list[RankProfile]:
+    found = (read_database if capture.form == "db" else read_text)(capture, progress)
+    if capture.instead is None or any(profile.usable for profile in found):
+        return found
+    told = tuple(note for profile in found for note in profile.notes)
+    instead = _read_one(capture.instead, progress)
+    return [replace(profile, notes=told + profile.notes) for profile in instead]
+
+
+def _order(profile: RankProfile) -> tuple[bool, int, str, str]:
+    return (profile.rank is None, profile.rank or 0, profile.form, profile.source)
+
+
+def _distinct(profiles: Sequence[RankProfile]) -> tuple[RankProfile, ...]:
+    """Labels that occur twice get their source."""
+    times = Counter(profile.label for profile in profiles)
+    return tuple(
+        replace(profile, label=f"{profile.label} in {profile.source}")
+        if times[profile.label] > 1
+        else profile
+        for profile in profiles
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
