@@ -12,7 +12,7 @@ from change.engine import EngineError, EngineUnreachable
 from change.journal import JournalUnwritable
 from change.lock import LockError
 from daemon import log
-from daemon.commands import config, orders, results
+from daemon.commands import analyze, config, orders, results
 from daemon.commands.collect import collect
 from daemon.commands.demo import demo
 from daemon.commands.doctor import doctor
@@ -46,6 +46,7 @@ app.command("pause")(orders.pause)
 app.command("resume")(orders.resume)
 app.command("detach")(orders.detach)
 app.add_typer(config.app, name="config")
+app.add_typer(analyze.app, name="analyze")
 
 
 def _show_version(wanted: bool) -> None:

@@ -29,6 +29,7 @@ SMALL_BYTES = 1_000_000
 """A transfer under 1 MB is small: over HCCS and RDMA its set-up weighs as much as its bytes."""
 MOST_NAMES = 5_000
 """Distinct names kept of each kind; what comes after is added up under `OTHERS`."""
+TOTALS_APART = 0.01
 OTHERS = "(others)"
 COMMUNICATION_CORES = frozenset({"HCCL", "COMMUNICATION"})
 
@@ -228,6 +229,7 @@ class Gathering:
             self.notes.append(
                 f"{self.source}: tasks are not in order of their start, so free time and gaps are not known"
             )
+        self._compare_totals()
         return RankProfile(
             self._label(),
             self.source,
@@ -283,6 +285,16 @@ class Gathering:
             tracks(self._memory),
             tuple(dict.fromkeys(self.notes)),
         )
+
+    def _compare_totals(self) -> None:
+        """The steps and the single tasks tell the same time twice; say so if they do not."""
+        told = [step.computing_seconds for step in self.steps if step.computing_seconds is not None]
+        added = sum(sums.seconds for sums in self._operators.values())
+        if told and added and abs(sum(told) - added) > TOTALS_APART * max(sum(told), added):
+            self.notes.append(
+                f"{self.source}: the tasks add up to {added * 1e6:,.1f} us of computing and the steps to "
+                f"{sum(told) * 1e6:,.1f} us: a table is cut, or they do not cover the same time"
+            )
 
     def _label(self) -> str:
         if self.rank is not None:

@@ -53,7 +53,18 @@ def read(planned: Plan, progress: Callable[[int], None] = lambda count: None) ->
         found = _read_one(capture, progress)
         profiles += [profile for profile in found if profile.usable]
         notes += [note for profile in found for note in profile.notes]
-    return Reading(_distinct(sorted(profiles, key=_order)), tuple(dict.fromkeys(notes)))
+    profiles.sort(key=_order)
+    return Reading(_distinct(profiles), tuple(dict.fromkeys((*notes, *_twice(profiles)))))
+
+
+def _twice(profiles: Sequence[RankProfile]) -> list[str]:
+    times = Counter((profile.rank, profile.form) for profile in profiles if profile.rank is not None)
+    return [
+        f"rank {rank} is there {number} times as {form}: ranks are compared by the first one; "
+        "name the folders of one run"
+        for (rank, form), number in times.items()
+        if number > 1
+    ]
 
 
 def _read_one(capture: Capture, progress: Callable[[int], None]) -> list[RankProfile]:

@@ -31,7 +31,15 @@ def examine(
     found += gaps.examine(profiles)
     found += fusion.examine(profiles, installed)
     for form in ("text", "db"):
-        found += ranks.examine([profile for profile in profiles if profile.form == form])
+        found += ranks.examine(_one_of_each_rank([profile for profile in profiles if profile.form == form]))
     found += links.examine(profiles)
     found += memory.examine(profiles, hbm_nominal)
     return sorted(found, key=lambda finding: _ORDER[finding.severity])
+
+
+def _one_of_each_rank(profiles: Sequence[RankProfile]) -> list[RankProfile]:
+    """The first profile of each rank: two of one rank are two runs, and no two cards."""
+    kept: dict[int | str, RankProfile] = {}
+    for profile in profiles:
+        kept.setdefault(profile.label if profile.rank is None else profile.rank, profile)
+    return list(kept.values())
