@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from typing import Protocol
 
 LONGEST_LINE_BYTES = 1024 * 1024
+
+
+class Readable(Protocol):
+    """A binary file, as far as it is used here."""
+
+    def readline(self, size: int, /) -> bytes: ...
 
 
 class BoundedLines:
@@ -16,7 +22,7 @@ class BoundedLines:
     `read` is told how many bytes each line took.
     """
 
-    def __init__(self, file: BinaryIO, read: Callable[[int], None] | None = None) -> None:
+    def __init__(self, file: Readable, read: Callable[[int], None] | None = None) -> None:
         self.too_long = 0
         self.not_text = 0
         self.ends_whole = True

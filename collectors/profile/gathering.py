@@ -60,6 +60,7 @@ class _OperatorSums:
     longest: float = 0.0
     measured: float = 0.0
     mte2: float = 0.0
+    pipe: float = 0.0
     memory_bound: float = 0.0
     compute_bound: float = 0.0
 
@@ -158,6 +159,7 @@ class Gathering:
             return
         sums.measured += task.seconds
         sums.mte2 += task.seconds * task.mte2
+        sums.pipe += task.seconds * compute
         if task.mte2 > compute:
             sums.memory_bound += task.seconds
         else:
@@ -239,7 +241,15 @@ class Gathering:
             self.chip,
             _most_first(
                 Operator(
-                    *key, s.count, s.seconds, s.longest, s.measured, s.mte2, s.memory_bound, s.compute_bound
+                    *key,
+                    s.count,
+                    s.seconds,
+                    s.longest,
+                    s.measured,
+                    s.mte2,
+                    s.pipe,
+                    s.memory_bound,
+                    s.compute_bound,
                 )
                 for key, s in self._operators.items()
             ),

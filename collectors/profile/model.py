@@ -16,9 +16,10 @@ Form = Literal["text", "db"]
 class Operator:
     """All runs of one operator type on one kind of core.
 
-    `measured_seconds` is the time of the runs whose pipes were measured; `mte2_seconds`, `memory_bound_seconds`
-    and `compute_bound_seconds` are parts of it: the time weighted by the mte2 pipe's busy ratio, and the time of
-    the runs where mte2 was busier than the cube and vector pipes, or was not.
+    `measured_seconds` is the time of the runs whose pipes were measured. Parts of it: `mte2_seconds`, in which the
+    pipe that loads from memory was busy; `pipe_seconds`, in which the busier one of the cube and vector pipes was;
+    `memory_bound_seconds`, of the runs where the former was more than the latter; `compute_bound_seconds`, of the
+    other runs.
     """
 
     type: str
@@ -28,6 +29,7 @@ class Operator:
     longest_seconds: float
     measured_seconds: float
     mte2_seconds: float
+    pipe_seconds: float
     memory_bound_seconds: float
     compute_bound_seconds: float
 

@@ -19,7 +19,7 @@ FAMILIES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("Gelu", re.compile(r"^(Fast)?Gelu(V\d+)?$")),
     ("SwiGlu", re.compile(r"^Swi[gG]lu$")),
     ("Softmax", re.compile(r"^Softmax(V\d+)?$")),
-    ("Rope", re.compile(r"^(Apply)?Rot\w*(Emb|Pos)\w*|^RopeQ?\w*")),
+    ("Rope", re.compile(r"^(Interleave|Apply)?(Rotary|Rope)(?!\w*Grad)\w*$")),
     ("Quant", re.compile(r"^(AscendQuant|DynamicQuant)(V\d+)?$")),
     ("AllReduce", re.compile(r"all_?reduce", re.IGNORECASE)),
     ("Muls", re.compile(r"^Muls$|^Mul$")),

@@ -81,14 +81,24 @@ def _order(profile: RankProfile) -> tuple[bool, int, str, str]:
 
 
 def _distinct(profiles: Sequence[RankProfile]) -> tuple[RankProfile, ...]:
-    """Labels that occur twice get their source."""
-    times = Counter(profile.label for profile in profiles)
-    return tuple(
-        replace(profile, label=f"{profile.label} in {profile.source}")
-        if times[profile.label] > 1
-        else profile
-        for profile in profiles
-    )
+    """Labels that occur twice get the name of their folder, or the whole path if that is the same too."""
+    found = tuple(profiles)
+    for name in (_folder, _source):
+        times = Counter(profile.label for profile in found)
+        found = tuple(
+            replace(now, label=f"{before.label} in {name(now)}") if times[now.label] > 1 else now
+            for now, before in zip(found, profiles, strict=True)
+        )
+    return found
+
+
+def _folder(profile: RankProfile) -> str:
+    path = Path(profile.source)
+    return path.parent.name if path.name == "ASCEND_PROFILER_OUTPUT" else path.name
+
+
+def _source(profile: RankProfile) -> str:
+    return profile.source
 
 
 def _size(path: Path) -> int:

@@ -102,8 +102,6 @@ def by_rank(figures: Sequence[Figure]) -> list[tuple[str | None, list[Figure]]]:
 def shown(figure: Figure) -> str:
     """A figure as people read it."""
     value = figure.value
-    if isinstance(value, str):
-        return value
     match figure.unit:
         case "seconds":
             return f"{value * 1e6:,.1f} us" if value < 1 else f"{value:,.3f} s"
@@ -113,6 +111,8 @@ def shown(figure: Figure) -> str:
             return f"{value / 1e9:,.2f} GB/s"
         case "share":
             return f"{value:.1%}"
+        case "times":
+            return f"{value:.2f}"
         case _:
             return f"{value:,.0f}"
 

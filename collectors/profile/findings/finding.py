@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 Severity = Literal["high", "medium", "info"]
-Unit = Literal["seconds", "bytes", "bytes per second", "share", "count", "tokens", "times", "name"]
+Unit = Literal["seconds", "bytes", "bytes per second", "share", "count", "times"]
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number (or name) that a finding stands on, of one rank or of all (`rank` is None)."""
+    """One number that a finding stands on, of one rank or of all (`rank` is None)."""
 
     name: str
-    value: float | str
+    value: float
     unit: Unit
     rank: str | None = None
 

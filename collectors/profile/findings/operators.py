@@ -49,6 +49,10 @@ def _memory_bound(profiles: Sequence[RankProfile]) -> Finding:
             ("mte2 busy, weighted by duration", sum(o.mte2_seconds for o in profile.operators)),
         ):
             figures.append(Figure(name, part / measured, "share", profile.label))
+        computed = sum(o.pipe_seconds for o in profile.operators)
+        if computed > 0:
+            ratio = sum(o.mte2_seconds for o in profile.operators) / computed
+            figures.append(Figure("memory_bound, weighted by duration", ratio, "times", profile.label))
     return Finding(
         "memory_bound",
         "info",
