@@ -10,6 +10,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+
+def near(value: float) -> object:
+    """Equal to a number up to rounding, also within a tuple."""
+    return pytest.approx(value)
+
+
 EPOCH_NS = 1_790_000_000_000_000_000
 
 

@@ -14,7 +14,7 @@ from collectors.profile.model import RankProfile
 from collectors.profile.parsed import parsed
 from collectors.profile.read import Reading, plan, read
 from tests.collectors.profile import captures
-from tests.collectors.profile.captures import MSPROF, OLDER, TORCH, Run, run_after_run
+from tests.collectors.profile.captures import MSPROF, OLDER, TORCH, Run, near, run_after_run
 
 RUNS = run_after_run(
     [
@@ -51,20 +51,20 @@ def test_each_form_and_version_gives_the_same_sums(tmp_path: Path, form: str) ->
             captures.database(tmp_path / "ascend_pytorch_profiler_4.db", RUNS, rank=4)
     profile = only(tmp_path)
     assert profile.compute_tasks == 4
-    assert profile.computing_seconds == pytest.approx(165.5e-6)
-    assert profile.communication_task_seconds == pytest.approx(40e-6)
+    assert profile.computing_seconds == near(165.5e-6)
+    assert profile.communication_task_seconds == near(40e-6)
     product, norm, cast = profile.operators
-    assert (product.type, product.count, product.longest_seconds) == ("MatMulV2", 2, pytest.approx(100e-6))
-    assert product.memory_bound_seconds == pytest.approx(50e-6)
-    assert product.compute_bound_seconds == pytest.approx(100e-6)
-    assert product.mte2_seconds == pytest.approx(95e-6)
-    assert norm.memory_bound_seconds == pytest.approx(10.5e-6)
+    assert (product.type, product.count, product.longest_seconds) == ("MatMulV2", 2, near(100e-6))
+    assert product.memory_bound_seconds == near(50e-6)
+    assert product.compute_bound_seconds == near(100e-6)
+    assert product.mte2_seconds == near(95e-6)
+    assert norm.memory_bound_seconds == near(10.5e-6)
     assert (cast.type, cast.measured_seconds) == ("Cast", 0.0)
     line = profile.timeline
     assert line is not None
-    assert line.computing_seconds == pytest.approx(165.5e-6)
-    assert line.exposed_communication_seconds == pytest.approx(40e-6)
-    assert line.free_seconds == pytest.approx(240e-6)
+    assert line.computing_seconds == near(165.5e-6)
+    assert line.exposed_communication_seconds == near(40e-6)
+    assert line.free_seconds == near(240e-6)
     assert line.gap_count == 4
     assert profile.notes == ()
 
@@ -131,21 +131,21 @@ def test_the_small_tables_of_a_rank(tmp_path: Path) -> None:
     (step,) = profile.steps
     assert (step.name, step.computing_seconds, step.overlapped_seconds) == (
         "7",
-        pytest.approx(165.5e-6),
+        near(165.5e-6),
         3e-6,
     )
     (reduce,) = profile.collectives
-    assert (reduce.kind, reduce.count, reduce.wait_seconds) == ("hcom_allReduce", 2, pytest.approx(40e-6))
+    assert (reduce.kind, reduce.count, reduce.wait_seconds) == ("hcom_allReduce", 2, near(40e-6))
     (hccs,) = profile.transfers
     assert (hccs.transport, hccs.count, hccs.bytes) == ("HCCS", 8, 20e6)
     assert [(link.source, link.target) for link in profile.links] == [(0, 0), (0, 1)]
-    assert profile.links[1].bytes_per_second == pytest.approx(16e9)
+    assert profile.links[1].bytes_per_second == near(16e9)
     (call,) = profile.apis
     assert (call.name, call.count, call.seconds, call.longest_seconds) == (
-        "aclrtMemcpy", 3, pytest.approx(30e-6), pytest.approx(12e-6),
+        "aclrtMemcpy", 3, near(30e-6), near(12e-6),
     )  # fmt: skip
     (host,) = profile.host_operators
-    assert (host.name, host.count, host.device_seconds) == ("aten::mm", 2, pytest.approx(4e-6))
+    assert (host.name, host.count, host.device_seconds) == ("aten::mm", 2, near(4e-6))
     (memory,) = profile.memory
     assert (memory.peak_allocated_bytes, memory.peak_reserved_bytes) == (8 * 1024**2, 10 * 1024**2)
     assert [(hits.length, hits.ratio, hits.count) for hits in profile.l2] == [(None, 0.5, 2), (128, 0.75, 1)]
@@ -174,7 +174,7 @@ def test_msprof_tables_have_kilobytes_copies_and_hbm(tmp_path: Path) -> None:
     profile = only(tmp_path)
     assert profile.memory[0].peak_reserved_bytes == 2048 * 1024
     (copies,) = profile.copies
-    assert (copies.count, copies.seconds, copies.bytes) == (1, pytest.approx(12e-6), None)
+    assert (copies.count, copies.seconds, copies.bytes) == (1, near(12e-6), None)
     assert profile.hbm is not None
     assert (profile.hbm.read, profile.hbm.write) == (300e6, 30e6)
 
@@ -186,7 +186,7 @@ def test_statistics_stand_in_where_single_tasks_are_not_there(tmp_path: Path) ->
         [("MatMulV2", "AI_CORE", 4, 100.0, 20, 25, 30)],
     )
     profile = only(tmp_path)
-    assert (profile.compute_tasks, profile.computing_seconds) == (4, pytest.approx(100e-6))
+    assert (profile.compute_tasks, profile.computing_seconds) == (4, near(100e-6))
     assert profile.timeline is None
 
 
@@ -279,7 +279,7 @@ def test_a_database_without_pipes_or_communication_is_read(tmp_path: Path) -> No
         base.execute("DROP TABLE TASK_PMU_INFO")
         base.execute("DROP TABLE COMMUNICATION_OP")
     profile = only(path)
-    assert profile.computing_seconds == pytest.approx(165.5e-6)
+    assert profile.computing_seconds == near(165.5e-6)
     assert all(operator.measured_seconds == 0 for operator in profile.operators)
 
 
@@ -302,11 +302,11 @@ def test_what_the_databases_sum_up(tmp_path: Path) -> None:
             INSERT INTO CommAnalyzerMatrix VALUES ('2', '3', 'HCCS', 2.0, 0.1);
         """)
     profile = only(tmp_path)
-    assert profile.steps[0].overlapped_seconds == pytest.approx(3e-6)
+    assert profile.steps[0].overlapped_seconds == near(3e-6)
     assert profile.steps[0].preparing_seconds is None
-    assert profile.collectives[0].wait_seconds == pytest.approx(20e-6)
+    assert profile.collectives[0].wait_seconds == near(20e-6)
     assert [(t.transport, t.small_count, t.bytes) for t in profile.transfers] == [("HCCS", 4, 2e6)]
-    assert [(k.source, k.target, k.bytes_per_second) for k in profile.links] == [(2, 3, pytest.approx(20e9))]
+    assert [(k.source, k.target, k.bytes_per_second) for k in profile.links] == [(2, 3, near(20e9))]
 
 
 def test_single_transfers_copies_and_samples_of_a_database(tmp_path: Path) -> None:
@@ -342,14 +342,14 @@ def test_single_transfers_copies_and_samples_of_a_database(tmp_path: Path) -> No
         ("copy host to device", 1),
     }
     assert [(k.source, k.target, k.bytes, k.longest_seconds) for k in profile.links] == [
-        (2, 3, 8000, pytest.approx(4e-6))
+        (2, 3, 8000, near(4e-6))
     ]
     (call,) = profile.apis
-    assert (call.level, call.count, call.longest_seconds) == ("acl", 2, pytest.approx(5e-6))
-    assert profile.memory[0].fragmentation_ratio == pytest.approx(0.4)
+    assert (call.level, call.count, call.longest_seconds) == ("acl", 2, near(5e-6))
+    assert profile.memory[0].fragmentation_ratio == near(0.4)
     assert profile.hbm is not None
     assert (profile.hbm.read, profile.hbm.write, profile.hbm.peak) == (35, 2.5, 40)
-    assert profile.l2[0].ratio == pytest.approx(0.8)
+    assert profile.l2[0].ratio == near(0.8)
 
 
 def test_a_rank_that_is_there_twice_gets_the_name_of_its_folder(tmp_path: Path) -> None:

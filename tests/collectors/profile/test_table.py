@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from collectors.profile.bounded_lines import LONGEST_LINE_BYTES, BoundedLines
 from collectors.profile.table import Columns, Table, TableError, whole_nanoseconds
+from tests.collectors.profile.captures import near
 
 COLUMNS: Columns = {"name": ("Op Name", "Name"), "time": ("Task Duration", "Duration"), "size": ("Size",)}
 
@@ -40,7 +41,7 @@ def test_columns_are_found_by_their_names_over_the_versions(
     tmp_path: Path, heading: str, scaled: float
 ) -> None:
     rows, notes = values(written(tmp_path, f"{heading},Other,Op Name\r\n2.5\t,x,MatMul\r\n"))
-    assert rows == [("MatMul", pytest.approx(scaled))]
+    assert rows == [("MatMul", near(scaled))]
     assert notes == []
 
 
@@ -146,7 +147,7 @@ def test_every_row_that_was_written_is_read(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], end: str
 ) -> None:
     read, notes = values(written(tmp_path_factory.mktemp("t"), a_file(rows, end)))
-    assert [seconds for _, seconds in read] == [pytest.approx(float(time) * 1e-6) for _, time in rows]
+    assert [seconds for _, seconds in read] == [near(float(time) * 1e-6) for _, time in rows]
     assert notes == []
 
 
@@ -165,7 +166,7 @@ def test_a_cut_table_has_its_first_rows_and_says_where_it_is_in_doubt(
         return
     times = [float(time) * 1e-6 for _, time in rows]
     sure = read if not any("may be cut" in note for note in notes) else read[:-1]
-    assert [seconds for _, seconds in sure] == [pytest.approx(time) for time in times[: len(sure)]]
+    assert [seconds for _, seconds in sure] == [near(time) for time in times[: len(sure)]]
     assert len(read) <= len(rows)
 
 
