@@ -24,7 +24,7 @@ def _steps(database: Database, gathering: Gathering) -> None:
     columns = ", ".join(name if database.has("StepTraceTime", name) else "NULL" for name in STEP_COLUMNS)
     for name, *figures in database.rows(f"SELECT step, {columns} FROM StepTraceTime"):  # noqa: S608
         seconds = [None if (value := real(figure)) is None else value * 1e-6 for figure in figures]
-        gathering.steps.append(Step(text(name, ""), *seconds))
+        gathering.step(Step(text(name, ""), *seconds))
 
 
 def _times(database: Database, gathering: Gathering) -> None:

@@ -43,9 +43,9 @@ def load(path: Path) -> dict[str, Json]:
     return found
 
 
-def add_operations(steps: dict[str, Json], gathering: Gathering) -> int:
-    """Add communication.json; returns how many operations it had."""
-    count = 0
+def add_operations(steps: dict[str, Json], gathering: Gathering) -> tuple[int, int]:
+    """Add communication.json; returns how many operations were added, and how many lacked a figure."""
+    count = odd = 0
     for name, entry, _ in _operations(steps):
         if name == TOTAL:
             continue
@@ -53,6 +53,7 @@ def add_operations(steps: dict[str, Json], gathering: Gathering) -> int:
         values = [_number(times, f"{key} Time(ms)") for key in ("Elapse", "Transit", "Wait", "Idle")]
         elapse, transit, wait, idle = (value and value / 1e3 for value in values)
         if elapse is None or transit is None or wait is None or idle is None:
+            odd += 1
             continue
         gathering.collective(kind_of(name), elapse, transit, wait, idle)
         count += 1
@@ -62,7 +63,7 @@ def add_operations(steps: dict[str, Json], gathering: Gathering) -> int:
                 continue
             for size, packets in _part(info, "Size Distribution").items():
                 _add_packets(gathering, transport, size, packets)
-    return count
+    return count, odd
 
 
 def _add_packets(gathering: Gathering, transport: str, size: str, packets: Json) -> None:
@@ -77,9 +78,9 @@ def _add_packets(gathering: Gathering, transport: str, size: str, packets: Json)
         gathering.transfer(transport, int(count), megabytes * 1e6, milliseconds / 1e3)
 
 
-def add_links(steps: dict[str, Json], gathering: Gathering) -> int:
-    """Add communication_matrix.json; returns how many entries it had."""
-    count = 0
+def add_links(steps: dict[str, Json], gathering: Gathering) -> tuple[int, int]:
+    """Add communication_matrix.json; returns how many entries were added, and how many lacked a figure."""
+    count = odd = 0
     for name, entry, group in _operations(steps):
         # Where the sum of a group is given, its parts would count twice.
         if TOTAL in group and name != TOTAL:
@@ -87,13 +88,16 @@ def add_links(steps: dict[str, Json], gathering: Gathering) -> int:
         for pair, info in entry.items():
             ends = re.fullmatch(r"(\d+)-(\d+)", pair)
             if ends is None or not isinstance(info, dict):
+                odd += 1
                 continue
             size, milliseconds = _number(info, "Transit Size(MB)"), _number(info, "Transit Time(ms)")
             transport = info.get("Transport Type")
             if size is not None and milliseconds is not None and isinstance(transport, str):
                 gathering.link(int(ends[1]), int(ends[2]), transport, size * 1e6, milliseconds / 1e3)
                 count += 1
-    return count
+            else:
+                odd += 1
+    return count, odd
 
 
 def kind_of(name: str) -> str:

@@ -93,7 +93,11 @@ def _walk(top: Path, found: Found) -> None:
         inner.sort()
         if len(here.relative_to(top).parts) >= DEEPEST:
             inner.clear()
-        taken = _captures(here, names, inner)
+        try:
+            taken = _captures(here, names, inner)
+        except OSError as error:
+            refused(error)
+            continue
         if taken:
             found.captures += taken
         elif _RAW.match(here.name) and (note := _raw(here, inner)):

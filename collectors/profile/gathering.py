@@ -29,6 +29,7 @@ SMALL_BYTES = 1_000_000
 """A transfer under 1 MB is small: over HCCS and RDMA its set-up weighs as much as its bytes."""
 MOST_NAMES = 5_000
 """Distinct names kept of each kind; what comes after is added up under `OTHERS`."""
+MOST_STEPS = 10_000
 TOTALS_APART = 0.01
 OTHERS = "(others)"
 COMMUNICATION_CORES = frozenset({"HCCL", "COMMUNICATION"})
@@ -57,7 +58,7 @@ class Kernel(NamedTuple):
 class _OperatorSums:
     count: int = 0
     seconds: float = 0.0
-    longest: float = 0.0
+    longest: float | None = None
     measured: float = 0.0
     mte2: float = 0.0
     pipe: float = 0.0
@@ -109,7 +110,8 @@ class Gathering:
         self.device = device
         self.rank: int | None = None
         self.chip: str | None = None
-        self.steps: list[Step] = []
+        self._steps: list[Step] = []
+        self._steps_left_out = False
         self.notes: list[str] = []
         self._operators: dict[tuple[str, str], _OperatorSums] = {}
         self._communication_seconds = 0.0
@@ -153,7 +155,7 @@ class Gathering:
         sums = _at(self._operators, (task.type, task.core), (OTHERS, ""), _OperatorSums)
         sums.count += 1
         sums.seconds += task.seconds
-        sums.longest = max(sums.longest, task.seconds)
+        sums.longest = max(sums.longest or 0.0, task.seconds)
         compute = max(task.mac or 0.0, task.vec or 0.0)
         if task.mte2 is None or (task.mac is None and task.vec is None) or not (compute or task.mte2):
             return
@@ -165,12 +167,21 @@ class Gathering:
         else:
             sums.compute_bound += task.seconds
 
-    def operators(self, type_: str, core: str, count: int, seconds: float, longest: float) -> None:
+    def step(self, step: Step) -> None:
+        """Add a step of the profiler's own division."""
+        if len(self._steps) < MOST_STEPS:
+            self._steps.append(step)
+        elif not self._steps_left_out:
+            self._steps_left_out = True
+            self.notes.append(f"{self.source}: only the first {MOST_STEPS} steps were kept")
+
+    def operators(self, type_: str, core: str, count: int, seconds: float, longest: float | None) -> None:
         """Add all runs of an operator type at once, where single tasks are not known."""
         sums = _at(self._operators, (type_, core), (OTHERS, ""), _OperatorSums)
         sums.count += count
         sums.seconds += seconds
-        sums.longest = max(sums.longest, longest)
+        if longest is not None:
+            sums.longest = max(sums.longest or 0.0, longest)
 
     def collective(self, kind: str, elapse: float, transit: float, wait: float, idle: float) -> None:
         """Add one communication operation: times in seconds."""
@@ -197,11 +208,12 @@ class Gathering:
         """Add calls of a host interface."""
         _at(self._apis, (level, name), ("", OTHERS), _Sums).add(count, seconds, longest=longest)
 
-    def host_operator(self, name: str, host: float, device: float) -> None:
+    def host_operator(self, name: str, host: float, device: float | None) -> None:
         """Add a framework operator's own host time and device time."""
         sums = _at(self._host, (name,), (OTHERS,), _Sums)
         sums.add(1, host)
-        sums.other["device"] = sums.other.get("device", 0.0) + device
+        if device is not None:
+            sums.other["device"] = sums.other.get("device", 0.0) + device
 
     def copy(self, direction: str, seconds: float, size: float | None) -> None:
         """Add a copy task of the device."""
@@ -256,7 +268,7 @@ class Gathering:
             self._communication_seconds,
             self._coverage.result(),
             self._neighbours.result(),
-            tuple(self.steps),
+            tuple(self._steps),
             tuple(
                 Collective(
                     kind,
@@ -281,7 +293,7 @@ class Gathering:
             ),
             _most_first(ApiCall(*key, s.count, s.seconds, s.longest) for key, s in self._apis.items()),
             tuple(
-                HostOperator(name, s.count, s.seconds, s.other["device"])
+                HostOperator(name, s.count, s.seconds, s.other.get("device"))
                 for (name,), s in sorted(self._host.items(), key=lambda item: -item[1].seconds)
             ),
             _most_first(Copies(name, s.count, s.seconds, s.bytes) for (name,), s in self._copies.items()),
@@ -298,7 +310,7 @@ class Gathering:
 
     def _compare_totals(self) -> None:
         """The steps and the single tasks tell the same time twice; say so if they do not."""
-        told = [step.computing_seconds for step in self.steps if step.computing_seconds is not None]
+        told = [step.computing_seconds for step in self._steps if step.computing_seconds is not None]
         added = sum(sums.seconds for sums in self._operators.values())
         if told and added and abs(sum(told) - added) > TOTALS_APART * max(sum(told), added):
             self.notes.append(

@@ -26,7 +26,7 @@ class Operator:
     core: str
     count: int
     seconds: float
-    longest_seconds: float
+    longest_seconds: float | None
     measured_seconds: float
     mte2_seconds: float
     pipe_seconds: float
@@ -152,7 +152,7 @@ class HostOperator:
     name: str
     count: int
     host_seconds: float
-    device_seconds: float
+    device_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)

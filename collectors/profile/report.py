@@ -51,7 +51,12 @@ def profile_as_dict(profile: RankProfile) -> dict[str, Any]:
 
 def as_text(analysis: Analysis) -> str:
     """The analysis as lines for people."""
-    return "\n".join(_lines(analysis)) + "\n"
+    # Names come from the profiles: none of them may move a terminal's cursor.
+    return "".join(f"{_printable(line)}\n" for line in _lines(analysis))
+
+
+def _printable(line: str) -> str:
+    return line if line.isprintable() else "".join(c if c.isprintable() else "�" for c in line)
 
 
 def _lines(analysis: Analysis) -> Iterator[str]:

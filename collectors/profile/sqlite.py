@@ -53,7 +53,7 @@ def whole(value: object) -> int:
     """An integer column, 0 if it is empty; some versions store integers as text."""
     try:
         return int(value) if isinstance(value, int | float | str) else 0
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0
 
 

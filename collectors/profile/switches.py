@@ -24,11 +24,11 @@ FILES = (
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """One switch: its name, where it stands in `--additional-config`, the releases that have it, as far as known."""
+    """One switch: its name, where it stands in `--additional-config`, the releases that have it where known."""
 
     name: str
     section: str | None
-    since: str
+    since: str | None = None
     until: str | None = None
 
     @property
@@ -43,7 +43,11 @@ class Switch:
     @property
     def releases(self) -> str:
         """The releases that have it."""
-        return f"from {self.since}" if self.until is None else f"from {self.since}, gone in {self.until}"
+        if self.since is None and self.until is None:
+            return "in which releases is not known here"
+        since = "" if self.since is None else f"from {self.since}"
+        until = "" if self.until is None else f"gone in {self.until}"
+        return ", ".join(part for part in (since, until) if part)
 
 
 COMPILATION = "ascend_compilation_config"
@@ -52,19 +56,19 @@ FUSION = "ascend_fusion_config"
 SWITCHES: dict[str, tuple[Switch, ...]] = {
     "norm-quant": (
         Switch("fuse_norm_quant", COMPILATION, "0.13.0"),
-        Switch("enable_quantization_fusion", COMPILATION, "0.11.0", "0.13.0"),
+        Switch("enable_quantization_fusion", COMPILATION, until="0.13.0"),
     ),
     "qk-norm-rope": (Switch("fuse_qknorm_rope", COMPILATION, "0.13.0"),),
-    "muls-add": (Switch("fuse_muls_add", COMPILATION, "0.18.0"),),
+    "muls-add": (Switch("fuse_muls_add", COMPILATION),),
     "swiglu-quant": (Switch("fusion_ops_gmmswigluquant", FUSION, "0.18.0"),),
     "matmul-allreduce": (
-        Switch("fuse_allreduce_rms", COMPILATION, "0.18.0", "0.25.1"),
+        Switch("fuse_allreduce_rms", COMPILATION),
         Switch("enable_matmul_allreduce", None, "0.23.0", "0.25.1"),
-        Switch("VLLM_ASCEND_ENABLE_MATMUL_ALLREDUCE", None, "0.9.1", "0.25.1"),
+        Switch("VLLM_ASCEND_ENABLE_MATMUL_ALLREDUCE", None),
     ),
     "split-qkv": (
         Switch("enable_mlapo", None, "0.23.0"),
-        Switch("VLLM_ASCEND_ENABLE_MLAPO", None, "0.11.0"),
+        Switch("VLLM_ASCEND_ENABLE_MLAPO", None),
     ),
 }
 """Patterns (see `collectors.profile.patterns`) to the switches that make the engine run them fused."""

@@ -127,7 +127,8 @@ class _TextReader:
 
     def _of(self, row: Row) -> Gathering:
         """Whom a row of a small table belongs to: its device if kernels of it were read, else the only one."""
-        device = row.text("device")
+        # The same device is `0` in one table and `NPU:0` in another one.
+        device = (row.text("device") or "").removeprefix("NPU:")
         if device in self._devices:
             return self._devices[device]
         if len(self._devices) == 1:
@@ -154,9 +155,7 @@ class _TextReader:
         name, count, seconds = row.text("type"), row.number("count"), row.number("seconds")
         if name is None or count is None or seconds is None or count < 1:
             return False
-        self._of(row).operators(
-            name, row.text("core") or "", int(count), seconds, row.number("longest") or seconds / count
-        )
+        self._of(row).operators(name, row.text("core") or "", int(count), seconds, row.number("longest"))
         return True
 
     def _step(self, row: Row) -> bool:
@@ -165,7 +164,7 @@ class _TextReader:
             for name in STEPS
             if name not in ("step", "device")
         ]
-        self._of(row).steps.append(Step(row.text("step") or "", *figures))
+        self._of(row).step(Step(row.text("step") or "", *figures))
         return True
 
     def _api(self, row: Row) -> bool:
@@ -179,7 +178,7 @@ class _TextReader:
         name, host = row.text("name"), row.number("host")
         if name is None or host is None:
             return False
-        self._of(row).host_operator(name, host, row.number("device_self") or 0.0)
+        self._of(row).host_operator(name, host, row.number("device_self"))
         return True
 
     def _memory(self, row: Row, suffix: str = "") -> bool:
@@ -222,5 +221,8 @@ class _TextReader:
         self._progress(path.stat().st_size)
         gathering = next(iter(self._devices.values()), None) or self._device(None)
         matrix = path.stem == "communication_matrix"
-        if not (add_links(steps, gathering) if matrix else add_operations(steps, gathering)):
+        added, odd = add_links(steps, gathering) if matrix else add_operations(steps, gathering)
+        if odd:
+            self._notes.append(f"{path}: {odd} entries without all their figures were left out")
+        elif not added:
             self._notes.append(f"{path}: holds no operations")

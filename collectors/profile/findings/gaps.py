@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from collectors.profile.findings.finding import Figure, Finding
 from collectors.profile.findings.shares import time_shares
 from collectors.profile.gathering import SMALL_BYTES
-from collectors.profile.model import ApiCall, RankProfile
+from collectors.profile.model import ApiCall, Copies, RankProfile
 from collectors.profile.timeline import HOST_GAP_SECONDS
 
 GAP_SHARE = 0.10
@@ -111,10 +111,10 @@ def _copies(profiles: Sequence[RankProfile]) -> list[Finding]:
     worst = 0.0
     for profile in profiles:
         shares = time_shares(profile)
-        if profile.copies and shares is not None:
-            for copies in profile.copies:
-                share = copies.seconds / shares.total_seconds
-                worst = max(worst, share)
+        if shares is not None:
+            parts = [(copies, copies.seconds / shares.total_seconds) for copies in profile.copies]
+            worst = max(worst, sum(share for copies, share in parts if not _within_the_device(copies)))
+            for copies, share in parts:
                 figures += [
                     Figure(f"copies ({copies.direction}) of the time", share, "share", profile.label),
                     Figure(f"copies ({copies.direction})", copies.count, "count", profile.label),
@@ -146,6 +146,11 @@ def _copies(profiles: Sequence[RankProfile]) -> list[Finding]:
             else (),
         )
     ]
+
+
+def _within_the_device(copies: Copies) -> bool:
+    """Whether the profile says that no host memory was in it, as `device to device`."""
+    return "host" not in copies.direction.lower() and copies.direction != "unknown"
 
 
 def _mallocs(profiles: Sequence[RankProfile]) -> list[Finding]:

@@ -55,15 +55,15 @@ def time_shares(profile: RankProfile) -> TimeShares | None:
 def _parts(profile: RankProfile) -> tuple[float, float, float] | None:
     """Computing, exposed communication and free time: the profiler's own if it has them, else from the tasks."""
     known = [
-        (step.computing_seconds, step.exposed_communication_seconds, step.free_seconds)
+        (computing, exposed, free)
         for step in profile.steps
-        if step.computing_seconds is not None and step.free_seconds is not None
+        if (computing := step.computing_seconds) is not None
+        and (exposed := step.exposed_communication_seconds) is not None
+        and (free := step.free_seconds) is not None
     ]
     if known:
-        computing, communication, free = (
-            sum(value or 0.0 for value in column) for column in zip(*known, strict=True)
-        )
-        return computing, communication, free
+        computing, exposed, free = (sum(column) for column in zip(*known, strict=True))
+        return computing, exposed, free
     if (line := profile.timeline) is not None:
         return line.computing_seconds, line.exposed_communication_seconds, line.free_seconds
     return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -258,3 +260,21 @@ def test_the_gravest_come_first(tmp_path: Path) -> None:
 
 def test_nothing_at_all_is_no_finding() -> None:
     assert examine([]) == []
+
+
+def test_copies_within_the_device_raise_no_alarm(tmp_path: Path) -> None:
+    path = captures.database(tmp_path / "msprof_1.db", layers(count=1))
+    with closing(sqlite3.connect(path)) as base:
+        base.executescript("""
+            INSERT INTO STRING_IDS VALUES (900, 'MEMCPY_ASYNC');
+            CREATE TABLE MEMCPY_INFO (globalTaskId, size, memcpyOperation);
+            CREATE TABLE ENUM_MEMCPY_OPERATION (id, name);
+            INSERT INTO ENUM_MEMCPY_OPERATION VALUES (1, 'host to device'), (2, 'device to device');
+            INSERT INTO TASK VALUES (0, 100000, 3, 500, 900);
+            INSERT INTO MEMCPY_INFO VALUES (500, 4096, 2);
+        """)
+    assert findings(path)["copies"].severity == "info"
+    with closing(sqlite3.connect(path)) as base:
+        base.execute("UPDATE MEMCPY_INFO SET memcpyOperation = 1")
+        base.commit()
+    assert findings(path)["copies"].severity == "high"

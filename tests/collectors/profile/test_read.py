@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import pytest
 
+from collectors.profile.gathering import MOST_STEPS
 from collectors.profile.model import RankProfile
 from collectors.profile.parsed import parsed
 from collectors.profile.read import Reading, plan, read
@@ -86,6 +87,42 @@ def test_one_folder_with_two_devices_is_two_profiles(tmp_path: Path) -> None:
         ("device 0", 4),
         ("device 1", 1),
     ]
+
+
+def test_each_device_gets_its_own_rows_of_the_small_tables(tmp_path: Path) -> None:
+    for device in "01":
+        captures.kernels(tmp_path / f"op_summary_slice_{device}_1.csv", RUNS, MSPROF, first=device)
+    captures.table(
+        tmp_path / "memory_record_1.csv",
+        ("Component", "Timestamp(us)", "Total Allocated(KB)", "Total Reserved(KB)", "Device"),
+        [("PTA", captures.stamp(1), 1.0, 4.0, "NPU:0"), ("PTA", captures.stamp(1), 1.0, 8.0, "NPU:1")],
+    )
+    found = reading(tmp_path).profiles
+    assert [(p.label, p.memory[0].peak_reserved_bytes) for p in found] == [
+        ("device 0", 4096),
+        ("device 1", 8192),
+    ]
+
+
+def test_entries_of_communication_without_figures_are_counted(tmp_path: Path) -> None:
+    entry = {"Communication Time Info": {"Elapse Time(ms)": 1.0}}
+    (tmp_path / "communication.json").write_text(json.dumps({"s": {"collective": {"hcom_send__1_2": entry}}}))
+    (tmp_path / "communication_matrix.json").write_text(
+        json.dumps({"s": {"p2p": {"send": {"0-1": {"Transport Type": "HCCS"}}}}})
+    )
+    notes = reading(tmp_path).notes
+    assert len([note for note in notes if "1 entries without all their figures" in note]) == 2
+
+
+def test_steps_are_kept_to_a_number_and_that_is_said_once(tmp_path: Path) -> None:
+    captures.table(
+        tmp_path / "step_trace_time.csv",
+        ("Step", "Computing", "Free"),
+        [(n, 1.0, 1.0) for n in range(MOST_STEPS + 5)],
+    )
+    found = reading(tmp_path)
+    assert len(found.profiles[0].steps) == MOST_STEPS
+    assert len(found.notes) == 1
 
 
 def test_slices_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:

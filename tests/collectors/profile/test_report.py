@@ -42,6 +42,12 @@ def test_text_has_the_figures_the_threshold_and_what_to_try(tmp_path: Path) -> N
     assert page.rstrip().endswith(f"{HOSTILE}: was cut")
 
 
+def test_a_name_cannot_move_the_cursor_of_a_terminal(tmp_path: Path) -> None:
+    page = as_text(analysis(tmp_path, "\x1b[2JMatMul"))
+    assert "\x1b" not in page
+    assert "[2JMatMul" in page
+
+
 def test_json_has_base_units_and_no_spans(tmp_path: Path) -> None:
     found = json.loads(json.dumps(as_dict(analysis(tmp_path)), allow_nan=False))
     (profile,) = found["profiles"]
