@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -33,16 +33,20 @@ class Database:
         """Whether there is such a table with these columns."""
         return table in self._tables and set(columns) <= self._tables[table]
 
-    def rows(self, query: str) -> Iterator[tuple[object, ...]]:
+    def rows(self, query: str, values: Sequence[str] = ()) -> Iterator[tuple[object, ...]]:
         """The rows of a query, one at a time."""
-        return self._connection.execute(query)
+        try:
+            yield from self._connection.execute(query, values)
+        except UnicodeDecodeError as error:
+            # The words of SQLite's own error hold bytes of the damaged file.
+            raise sqlite3.DatabaseError("the file is damaged") from error
 
     def numbers(self, *names: str) -> str:
         """The numbers of names in STRING_IDS, as the inside of an SQL list; `NULL` if there are none."""
         if not self.has("STRING_IDS", "id", "value"):
             return "NULL"
         marks = ",".join("?" * len(names))
-        found = self._connection.execute(f"SELECT id FROM STRING_IDS WHERE value IN ({marks})", names)  # noqa: S608
+        found = self.rows(f"SELECT id FROM STRING_IDS WHERE value IN ({marks})", names)  # noqa: S608
         return ",".join(str(whole(number)) for (number,) in found) or "NULL"
 
     def close(self) -> None:

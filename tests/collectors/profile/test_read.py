@@ -6,6 +6,7 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from random import Random
 from typing import IO, Any
 
 import pytest
@@ -422,3 +423,23 @@ def test_parsed_is_json_ready_and_says_why_nothing_was_read(tmp_path: Path) -> N
     nothing = parsed(tmp_path / "no")
     assert nothing["profiles"] == []
     assert "no such file" in nothing["error"]
+
+
+def test_no_damage_to_a_database_raises(tmp_path: Path) -> None:
+    whole = captures.database(tmp_path / "whole" / "msprof_1.db", RUNS).read_bytes()
+    # SQLite's own words for this one hold the damaged bytes, which are not UTF-8.
+    schema = bytearray(whole)
+    schema[schema.index(b"CREATE TABLE") : schema.index(b"CREATE TABLE") + 12] = b"\x9a" * 12
+    damaged = [bytes(schema)]
+    for seed in range(60):
+        random_ = Random(seed)
+        page = bytearray(whole)
+        for _ in range(random_.choice((1, 10, 300))):
+            page[random_.randrange(len(page))] = random_.randrange(256)
+        damaged.append(bytes(page))
+    for number, content in enumerate(damaged):
+        path = tmp_path / str(number) / "msprof_1.db"
+        path.parent.mkdir()
+        path.write_bytes(content)
+        found = reading(path)
+        assert found.profiles or found.notes
