@@ -30,8 +30,7 @@ def read_database(capture: Capture, progress: Callable[[int], None]) -> list[Ran
             with path.open("rb"):
                 pass  # SQLite's own words for a file that may not be read say less
             with closing(Database(path)) as database:
-                _read(database, gathering)
-            progress(path.stat().st_size)
+                _read(database, gathering, path.stat().st_size, progress)
         except OSError as error:
             gathering.notes.append(f"{path}: {error.strerror or error}")
         except sqlite3.Error as error:
@@ -39,9 +38,12 @@ def read_database(capture: Capture, progress: Callable[[int], None]) -> list[Ran
     return [gathering.result()]
 
 
-def _read(database: Database, gathering: Gathering) -> None:
+def _read(database: Database, gathering: Gathering, size: int, progress: Callable[[int], None]) -> None:
     known = False
-    for part in (*PARTS, *ANALYSIS_PARTS):
+    parts = (*PARTS, *ANALYSIS_PARTS)
+    for number, part in enumerate(parts):
+        # How far it is within a query is not known: each part counts alike.
+        progress(size * (number + 1) // len(parts) - size * number // len(parts))
         if not all(database.has(table, *columns) for table, columns in part.needs.items()):
             continue
         known = True

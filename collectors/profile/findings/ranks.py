@@ -10,7 +10,7 @@ from collectors.profile.findings.shares import time_shares
 from collectors.profile.model import Operator, RankProfile
 
 SLOWER = 0.15
-OF_COMPUTING = 0.10
+OF_COMPUTING = 0.05
 SAME_COUNT = 0.20
 WAIT_SHARE = 0.20
 WAIT_APART = 0.10

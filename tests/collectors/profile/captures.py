@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from collectors.profile.model import RankProfile
+from collectors.profile.read import Reading, plan, read
+
 
 def near(value: float) -> object:
     """Equal to a number up to rounding, also within a tuple."""
@@ -225,3 +228,28 @@ def run_after_run(runs: Iterable[Run], gap_us: float = 2.0) -> list[Run]:
         placed.append(Run(**{**run.__dict__, "start_us": at}))
         at += run.us + gap_us
     return placed
+
+
+def reading(*paths: Path) -> Reading:
+    """What is read of some folders."""
+    return read(plan(paths))
+
+
+def only(path: Path) -> RankProfile:
+    """The one profile that a folder holds."""
+    (profile,) = reading(path).profiles
+    return profile
+
+
+MIXED = run_after_run(
+    [
+        Run("MatMulV2", 0, 100.0, mac=0.9, mte2=0.6),
+        Run("MatMulV2", 0, 50.0, mac=0.2, mte2=0.7),
+        Run("AddRmsNorm", 0, 10.5, core="AI_VECTOR_CORE", mac=None, vec=0.3, mte2=0.8, inputs="128,4096"),
+        Run("hcom_allReduce_", 0, 40.0, core="HCCL", inputs=None, outputs=None, mac=None, vec=None, mte2=None,
+            name="hcom_allReduce__77_0_1"),
+        Run("Cast", 0, 5.0, core="AI_CPU", mac=None, vec=None, mte2=None),
+    ],
+    gap_us=60.0,
+)  # fmt: skip
+"""Two products, a norm, a collective and a task without measured pipes, 60 us apart: 165.5 us of computing."""
