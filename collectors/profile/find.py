@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,9 +24,11 @@ TABLES = re.compile(
 DATABASES = re.compile(
     r"^(ascend_pytorch_profiler|ascend_mindspore_profiler|msprof)(_.*)?\.db$|^analysis\.db$"
 )
+ANALYSIS = "analysis.db"
 _RANK = re.compile(r"(?:^|[_-])rank[_-]?(\d+)$", re.IGNORECASE)
 _INFO = re.compile(r"^profiler_info_(\d+)\.json$")
 _DATABASE_RANK = re.compile(r"^ascend_\w+_profiler_(\d+)\.db$")
+_EXPORT = re.compile(r"^([a-z_]*?[a-z])(?:_slice_\d+)?(?:_\d{1,6})*_(\d{12,})\.(?:csv|db)$")
 _DEVICE = re.compile(r"^device_(\d+)$")
 _RAW = re.compile(r"^(PROF_\d+_\w+|.*_ascend_(pt|ms))$")
 
@@ -94,7 +97,7 @@ def _walk(top: Path, found: Found) -> None:
         if len(here.relative_to(top).parts) >= DEEPEST:
             inner.clear()
         try:
-            taken = _captures(here, names, inner)
+            taken = _captures(here, names, inner, found.notes)
         except OSError as error:
             refused(error)
             continue
@@ -108,20 +111,42 @@ def _walk(top: Path, found: Found) -> None:
             inner.clear()
 
 
-def _captures(here: Path, names: list[str], inner: list[str]) -> list[Capture]:
-    tables = [here / name for name in sorted(names, key=_numeric) if TABLES.match(name)]
-    databases = [here / name for name in sorted(names) if DATABASES.match(name)]
+def _captures(here: Path, names: list[str], inner: list[str], notes: list[str]) -> list[Capture]:
+    tables = [here / name for name in names if TABLES.match(name)]
     if "mindstudio_profiler_output" in inner:
-        output = here / "mindstudio_profiler_output"
-        inside = [p for p in sorted(output.iterdir(), key=lambda p: _numeric(p.name)) if TABLES.match(p.name)]
-        tables = inside or tables
+        inside = (here / "mindstudio_profiler_output").iterdir()
+        tables = [path for path in inside if TABLES.match(path.name)] or tables
+    tables = _newest(tables, notes)
+    databases = _newest([here / name for name in names if DATABASES.match(name)], notes)
     devices = [match[1] for name in inner if (match := _DEVICE.match(name))]
     device = devices[0] if len(devices) == 1 else None
+    main = [path for path in databases if path.name != ANALYSIS]
+    if len(main) > 1:
+        # Several ranks' databases were put together; analysis.db is of one of them, and nobody knows of which.
+        if len(main) < len(databases):
+            notes.append(f"{here / ANALYSIS}: left out, since it is not known to which database it belongs")
+        return [Capture(path, "db", (path,), _rank_of_name(path.name)) for path in main]
     rank = _rank(here, names)
     text = Capture(here, "text", tuple(tables), rank, device) if tables else None
     if databases:
         return [Capture(here, "db", tuple(databases), rank, device, text)]
     return [text] if text else []
+
+
+def _newest(paths: list[Path], notes: list[str]) -> list[Path]:
+    """The files in order of their numbers, without those of older exports: msprof exports anew beside the old ones."""
+    stamps: dict[str, set[str]] = defaultdict(set)
+    for path in paths:
+        if match := _EXPORT.match(path.name):
+            stamps[match[1]].add(match[2])
+    kept = []
+    for path in sorted(paths, key=lambda path: _numeric(path.name)):
+        match = _EXPORT.match(path.name)
+        if match is None or match[2] == max(stamps[match[1]]):
+            kept.append(path)
+        else:
+            notes.append(f"{path}: left out, there is a newer export of the same")
+    return kept
 
 
 def _raw(here: Path, inner: list[str]) -> str | None:
@@ -139,11 +164,19 @@ def _rank(here: Path, names: list[str]) -> int | None:
     beside = [*names]
     if here.name == "ASCEND_PROFILER_OUTPUT":
         beside += [path.name for path in here.parent.iterdir()]
-    for pattern in (_INFO, _DATABASE_RANK):
-        for name in beside:
-            if match := pattern.match(name):
-                return int(match[1])
+    for name in beside:
+        if match := _INFO.match(name):
+            return int(match[1])
+    told = [rank for name in beside if (rank := _rank_of_name(name)) is not None]
+    if told:
+        return told[0]
     match = _RANK.search(here.name)
+    return int(match[1]) if match else None
+
+
+def _rank_of_name(name: str) -> int | None:
+    """The rank that a torch_npu database is named after."""
+    match = _DATABASE_RANK.match(name)
     return int(match[1]) if match else None
 
 

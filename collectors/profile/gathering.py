@@ -51,6 +51,7 @@ class Kernel(NamedTuple):
 
     @property
     def computing(self) -> bool:
+        """Whether it computes; else it communicates."""
         return self.core not in COMMUNICATION_CORES
 
 
@@ -130,14 +131,17 @@ class Gathering:
 
     @property
     def has_operators(self) -> bool:
+        """Whether any compute task was added."""
         return bool(self._operators)
 
     @property
     def has_transfers(self) -> bool:
+        """Whether any transfer was added."""
         return bool(self._transfers)
 
     @property
     def has_links(self) -> bool:
+        """Whether anything on a link was added."""
         return bool(self._links)
 
     def kernel(self, task: Kernel) -> None:

@@ -35,6 +35,7 @@ class Operator:
 
     @property
     def mean_seconds(self) -> float:
+        """How long one run takes."""
         return self.seconds / self.count
 
 
@@ -131,6 +132,7 @@ class Link:
 
     @property
     def bytes_per_second(self) -> float | None:
+        """What the link carried by the time it took; None if it took none."""
         return self.bytes / self.seconds if self.seconds > 0 else None
 
 
@@ -240,6 +242,7 @@ class RankProfile:
 
     @property
     def compute_tasks(self) -> int:
+        """How many tasks computed."""
         return sum(operator.count for operator in self.operators)
 
     @property

@@ -30,6 +30,7 @@ class Plan:
 
     @property
     def size(self) -> int:
+        """Bytes of all files."""
         return sum(_size(path) for capture in self.captures for path in capture.files)
 
 

@@ -50,6 +50,7 @@ class Database:
         return ",".join(str(whole(number)) for (number,) in found) or "NULL"
 
     def close(self) -> None:
+        """Close the file."""
         self._connection.close()
 
 

@@ -83,8 +83,8 @@ class _TextReader:
 
     def read(self) -> list[RankProfile]:
         hits = read_hits(self._named("l2_cache"), self._progress, self._notes)
-        kernels = self._named("kernel_details", "op_summary")
-        for path in kernels:
+        # Both would be the same tasks twice.
+        for path in self._named("kernel_details") or self._named("op_summary"):
             self._guarded(path, lambda p: add_kernels(p, self._device, hits, self._progress, self._notes))
         if not any(g.has_operators for g in self._devices.values()):
             self._each("op_statistic", STATISTIC, ("type", "count", "seconds"), self._statistic)
@@ -115,9 +115,9 @@ class _TextReader:
                 gathering.device = self._capture.device
         return [gathering.result() for gathering in found]
 
-    def _named(self, *stems: str) -> list[Path]:
-        """The capture's files of these tables, slices in their order."""
-        pattern = re.compile(rf"^({'|'.join(stems)})(?![a-z])")
+    def _named(self, stem: str) -> list[Path]:
+        """The capture's files of a table, slices in their order."""
+        pattern = re.compile(rf"^{stem}(?![a-z])")
         return [path for path in self._capture.files if pattern.match(path.name)]
 
     def _device(self, device: str | None) -> Gathering:

@@ -71,3 +71,36 @@ def test_a_ring_of_links_is_not_followed(tmp_path: Path) -> None:
     touch(tmp_path / "a" / "kernel_details.csv")
     (tmp_path / "a" / "again").symlink_to(tmp_path)
     assert len(find(tmp_path).captures) == 1
+
+
+def test_an_export_that_was_made_again_counts_once(tmp_path: Path) -> None:
+    for name in (
+        "op_summary_20260102030405.csv",
+        "op_summary_slice_0_20260102040506.csv",
+        "op_summary_slice_1_20260102040506.csv",
+        "api_statistic_20260102030405.csv",
+        "op_summary_0_1.csv",
+    ):
+        touch(tmp_path / name)
+    found = find(tmp_path)
+    (capture,) = found.captures
+    assert {path.name for path in capture.files} == {
+        "op_summary_slice_0_20260102040506.csv",
+        "op_summary_slice_1_20260102040506.csv",
+        "api_statistic_20260102030405.csv",
+        "op_summary_0_1.csv",
+    }
+    assert len(found.notes) == 1
+    assert "op_summary_20260102030405.csv: left out, there is a newer export" in found.notes[0]
+
+
+def test_databases_of_several_ranks_in_one_folder_are_several_captures(tmp_path: Path) -> None:
+    for rank in (3, 11):
+        touch(tmp_path / f"ascend_pytorch_profiler_{rank}.db")
+    touch(tmp_path / "analysis.db")
+    found = find(tmp_path)
+    assert sorted((capture.rank, capture.files[0].name) for capture in found.captures) == [
+        (3, "ascend_pytorch_profiler_3.db"),
+        (11, "ascend_pytorch_profiler_11.db"),
+    ]
+    assert "analysis.db: left out" in found.notes[0]

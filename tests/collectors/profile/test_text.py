@@ -196,3 +196,9 @@ def test_a_huge_json_is_left_out_and_said(tmp_path: Path) -> None:
     found = reading(tmp_path)
     assert found.profiles[0].usable
     assert any("DB form" in note for note in found.notes)
+
+
+def test_the_same_tasks_under_two_names_count_once(tmp_path: Path) -> None:
+    captures.kernels(tmp_path / "kernel_details.csv", MIXED)
+    captures.kernels(tmp_path / "op_summary_1.csv", MIXED, MSPROF)
+    assert only(tmp_path).compute_tasks == 4
