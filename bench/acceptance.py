@@ -118,6 +118,13 @@ def crash() -> bool:
     )
 
 
+def profile() -> bool:
+    """Analysing an op_summary of 500 MB takes less than 400 MB of memory."""
+    from bench import profile_size as bench
+
+    return bench.main([]) == 0
+
+
 MEASUREMENTS: dict[str, Callable[[], bool]] = {
     "simulated": simulated,
     "random": random_search,
@@ -125,6 +132,7 @@ MEASUREMENTS: dict[str, Callable[[], bool]] = {
     "default-is-best": default_is_best,
     "crash": crash,
     "real": real,
+    "profile": profile,
 }
 
 

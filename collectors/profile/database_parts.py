@@ -1,0 +1,234 @@
+"""What is read from the tables of a profiler's database: times are nanoseconds, sizes bytes, names STRING_IDS.
+
+The schema is msprof's (MindStudio, `msprof_db`); which tables exist depends on the version and on the capture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from collectors.profile.communication import kind_of
+from collectors.profile.gathering import Gathering, Kernel
+from collectors.profile.model import Bandwidth
+from collectors.profile.sqlite import Database, real, text, whole
+
+PIPES = {
+    "mac": ("aic_mac_ratio", "mac_ratio", "aic_cube_ratio"),
+    "vec": ("aiv_vec_ratio", "vec_ratio"),
+    "mte2": ("aic_mte2_ratio", "mte2_ratio", "aiv_mte2_ratio"),
+}
+COMMUNICATION = "HCCL"
+NO_RANK = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing to read, and the tables with their columns that it needs."""
+
+    needs: Mapping[str, tuple[str, ...]]
+    add: Callable[[Database, Gathering], None]
+
+
+def _identity(database: Database, gathering: Gathering) -> None:
+    pairs = list(database.rows("SELECT rankId, deviceId FROM RANK_DEVICE_MAP LIMIT 2"))
+    if len(pairs) == 1:
+        rank, device = whole(pairs[0][0]), whole(pairs[0][1])
+        # msprof alone knows no ranks and writes -1.
+        gathering.rank = rank if rank >= 0 else gathering.rank
+        gathering.device = str(device)
+
+
+def _chip(database: Database, gathering: Gathering) -> None:
+    names = {str(name) for (name,) in database.rows("SELECT DISTINCT name FROM NPU_INFO")}
+    gathering.chip = names.pop() if len(names) == 1 else None
+
+
+def _kernels(database: Database, gathering: Gathering) -> None:
+    has_pipes = database.has("TASK_PMU_INFO", "globalTaskId", "name", "value")
+    pipes = ", ".join(
+        f"MAX(CASE WHEN name IN ({database.numbers(*names)}) THEN value END) AS {pipe}"
+        for pipe, names in PIPES.items()
+    )
+    wanted = database.numbers(*(name for names in PIPES.values() for name in names))
+    measured = f"""WITH measured AS (
+        SELECT globalTaskId, {pipes} FROM TASK_PMU_INFO WHERE name IN ({wanted}) GROUP BY globalTaskId
+    )"""  # noqa: S608 - our own words and whole numbers only
+    communication = """
+        UNION ALL SELECT startNs, endNs, opName, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1
+        FROM COMMUNICATION_OP"""
+    rows = database.rows(f"""{measured if has_pipes else ""}
+        SELECT k.startNs, k.endNs, n.value, y.value, c.value, i.value, o.value, mac, vec, mte2, apart FROM (
+            SELECT t.startNs, t.endNs, name, opType, c.taskType, inputShapes, outputShapes,
+                   {"mac, vec, mte2" if has_pipes else "NULL AS mac, NULL AS vec, NULL AS mte2"}, 0 AS apart
+            FROM COMPUTE_TASK_INFO c JOIN TASK t ON t.globalTaskId = c.globalTaskId
+            {"LEFT JOIN measured m ON m.globalTaskId = c.globalTaskId" if has_pipes else ""}
+            {communication if database.has("COMMUNICATION_OP", "startNs", "endNs", "opName") else ""}
+        ) k
+        LEFT JOIN STRING_IDS n ON n.id = k.name
+        LEFT JOIN STRING_IDS y ON y.id = k.opType
+        LEFT JOIN STRING_IDS c ON c.id = k.taskType
+        LEFT JOIN STRING_IDS i ON i.id = k.inputShapes
+        LEFT JOIN STRING_IDS o ON o.id = k.outputShapes
+        ORDER BY k.startNs""")  # noqa: S608 - our own words and whole numbers only
+    for start, end, label, type_, core, inputs, outputs, mac, vec, mte2, apart in rows:
+        name = text(label, "(no name)")
+        gathering.kernel(
+            Kernel(
+                kind_of(name) if apart else text(type_, name),
+                COMMUNICATION if apart else text(core, ""),
+                name,
+                whole(start),
+                max(whole(end) - whole(start), 0) * 1e-9,
+                _shapes(inputs),
+                _shapes(outputs),
+                real(mac),
+                real(vec),
+                real(mte2),
+            )
+        )
+
+
+def _shapes(value: object) -> str | None:
+    shapes = text(value, "N/A").strip('"')
+    return None if shapes in ("", "N/A") else shapes
+
+
+def _copies(database: Database, gathering: Gathering) -> None:
+    sized = database.has("MEMCPY_INFO", "globalTaskId", "size", "memcpyOperation")
+    named = sized and database.has("ENUM_MEMCPY_OPERATION", "id", "name")
+    rows = database.rows(f"""
+        SELECT t.endNs - t.startNs, {"m.size" if sized else "NULL"}, {"e.name" if named else "NULL"}
+        FROM TASK t JOIN STRING_IDS s ON s.id = t.taskType
+        {"LEFT JOIN MEMCPY_INFO m ON m.globalTaskId = t.globalTaskId" if sized else ""}
+        {"LEFT JOIN ENUM_MEMCPY_OPERATION e ON e.id = m.memcpyOperation" if named else ""}
+        WHERE s.value LIKE '%MEMCPY%'""")  # noqa: S608 - our own words only
+    for duration, size, direction in rows:
+        seconds, length = max(whole(duration), 0) * 1e-9, real(size)
+        gathering.copy(text(direction, "unknown"), seconds, length)
+        if length:
+            gathering.transfer(f"copy {text(direction, 'unknown')}", 1, length, seconds)
+
+
+def _transfers(database: Database, gathering: Gathering) -> None:
+    named = database.has("ENUM_HCCL_LINK_TYPE", "id", "name")
+    rows = database.rows(f"""
+        SELECT c.srcRank, c.dstRank, e.{"name" if named else "value"}, c.size, t.endNs - t.startNs
+        FROM COMMUNICATION_TASK_INFO c JOIN TASK t ON t.globalTaskId = c.globalTaskId
+        LEFT JOIN {"ENUM_HCCL_LINK_TYPE" if named else "STRING_IDS"} e ON e.id = c.linkType
+        WHERE c.size > 0 AND c.dstRank NOT IN ({NO_RANK}, -1)""")  # noqa: S608 - our own words only
+    for source, target, link, size, duration in rows:
+        transport, length, seconds = text(link, "unknown"), real(size) or 0.0, max(whole(duration), 0) * 1e-9
+        gathering.link(whole(source), whole(target), transport, length, seconds)
+        if source != target:
+            gathering.transfer(transport, 1, length, seconds)
+
+
+def _apis(database: Database, gathering: Gathering) -> None:
+    named = database.has("ENUM_API_TYPE", "id", "name")
+    rows = database.rows(f"""
+        SELECT {"e.name" if named else "a.type"}, s.value, COUNT(*), SUM(a.endNs - a.startNs), MAX(a.endNs - a.startNs)
+        FROM CANN_API a LEFT JOIN STRING_IDS s ON s.id = a.name
+        {"LEFT JOIN ENUM_API_TYPE e ON e.id = a.type" if named else ""}
+        GROUP BY 1, 2""")  # noqa: S608 - our own words only
+    for level, name, count, total, longest in rows:
+        gathering.api(
+            text(level, ""), text(name, "(no name)"), whole(count), whole(total) * 1e-9, whole(longest) * 1e-9
+        )
+
+
+def _memory_record(database: Database, gathering: Gathering) -> None:
+    for name, time, allocated, reserved in database.rows(
+        "SELECT s.value, timestamp, totalAllocated, totalReserved FROM MEMORY_RECORD "
+        "LEFT JOIN STRING_IDS s ON s.id = component"
+    ):
+        gathering.memory(text(name, "(no name)"), whole(time), real(allocated), real(reserved))
+
+
+def _memory_of_the_device(database: Database, gathering: Gathering) -> None:
+    for name, time, hbm, ddr in database.rows(
+        "SELECT s.value, timestampNs, hbm, ddr FROM NPU_MEM LEFT JOIN STRING_IDS s ON s.id = type"
+    ):
+        gathering.memory(text(name, "(no name)").upper(), whole(time), None, real(hbm) or real(ddr))
+
+
+def _memory_of_modules(database: Database, gathering: Gathering) -> None:
+    for name, time, reserved in database.rows(
+        "SELECT e.name, timestampNs, totalReserved FROM NPU_MODULE_MEM "
+        "LEFT JOIN ENUM_MODULE e ON e.id = moduleId"
+    ):
+        gathering.memory(f"{text(name, '(no name)')} (module)", whole(time), None, real(reserved))
+
+
+def _hbm(database: Database, gathering: Gathering) -> None:
+    """Samples come for each memory unit and direction; at one time they add up."""
+    rows = list(
+        database.rows("""
+        SELECT AVG(read), AVG(write), MAX(read + write) FROM (
+            SELECT SUM(CASE WHEN s.value = 'read' THEN bandwidth ELSE 0 END) AS read,
+                   SUM(CASE WHEN s.value = 'write' THEN bandwidth ELSE 0 END) AS write
+            FROM HBM JOIN STRING_IDS s ON s.id = type WHERE s.value IN ('read', 'write') GROUP BY timestampNs
+        )""")
+    )
+    read, write, peak = (real(value) for value in rows[0])
+    if read is not None and write is not None:
+        gathering.bandwidth(Bandwidth(read, write, peak))
+
+
+def _cache(database: Database, gathering: Gathering) -> None:
+    """The last-level cache is the L2; a sample counts by the traffic it stands for."""
+    rows = list(database.rows("SELECT SUM(hitRate * throughput) / SUM(throughput), COUNT(*) FROM LLC"))
+    ratio, count = real(rows[0][0]), whole(rows[0][1])
+    if ratio is not None:
+        gathering.hit(ratio / 100, None, count)
+
+
+PARTS = (
+    Part({"RANK_DEVICE_MAP": ("rankId", "deviceId")}, _identity),
+    Part({"NPU_INFO": ("name",)}, _chip),
+    Part(
+        {
+            "COMPUTE_TASK_INFO": (
+                "name",
+                "globalTaskId",
+                "taskType",
+                "opType",
+                "inputShapes",
+                "outputShapes",
+            ),
+            "TASK": ("startNs", "endNs", "globalTaskId"),
+            "STRING_IDS": ("id", "value"),
+        },
+        _kernels,
+    ),
+    Part({"TASK": ("startNs", "endNs", "taskType", "globalTaskId"), "STRING_IDS": ("id", "value")}, _copies),
+    Part(
+        {
+            "COMMUNICATION_TASK_INFO": ("globalTaskId", "srcRank", "dstRank", "size", "linkType"),
+            "TASK": ("startNs", "endNs", "globalTaskId"),
+            "STRING_IDS": ("id", "value"),
+        },
+        _transfers,
+    ),
+    Part(
+        {"CANN_API": ("startNs", "endNs", "type", "name"), "STRING_IDS": ("id", "value")},
+        _apis,
+    ),
+    Part(
+        {
+            "MEMORY_RECORD": ("component", "timestamp", "totalAllocated", "totalReserved"),
+            "STRING_IDS": ("id", "value"),
+        },
+        _memory_record,
+    ),
+    Part(
+        {"NPU_MEM": ("type", "ddr", "hbm", "timestampNs"), "STRING_IDS": ("id", "value")},
+        _memory_of_the_device,
+    ),
+    Part(
+        {"NPU_MODULE_MEM": ("moduleId", "timestampNs", "totalReserved"), "ENUM_MODULE": ("id", "name")},
+        _memory_of_modules,
+    ),
+    Part({"HBM": ("timestampNs", "bandwidth", "type"), "STRING_IDS": ("id", "value")}, _hbm),
+    Part({"LLC": ("hitRate", "throughput")}, _cache),
+)
