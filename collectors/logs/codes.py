@@ -11,8 +11,7 @@ from types import MappingProxyType
 
 _SIX_DIGITS = re.compile(r"(?<![\w.])[1235]\d{5}(?![\w])")
 _SPELLINGS = re.compile(
-    r"(?:error ?_?code|errcode|runtime result|acl ?result|return(?:ed)? ?_?(?:code|value)?|ret ?_?code|errno|"
-    r"\bret|\bresult|status)"
+    r"(?:error[ _]?code|errcode|result|return(?:ed)?(?:[ _](?:code|value))?|ret[ _]?code|errno|\bret|status)"
     r"\s{0,4}(?:is|are|:|=|->)?\s{0,4}(?:is|:|=)?\s{0,4}[\[(\"']?$",
     re.IGNORECASE,
 )
@@ -46,6 +45,8 @@ def codes_in(text: str) -> tuple[int, ...]:
     A number counts only behind a word that says it is one: `error code:N`, `error code is N`, `ErrCode=N`,
     `runtime result = N`, `ret = N`. Six digits alone may be a process, a port or a size.
     """
+    if not ("ode" in text or "esult" in text or "ret" in text or "rrno" in text or "tatus" in text):
+        return ()  # cheaper than the search for numbers, and true of most lines
     known = acl_codes()
     found: dict[int, None] = {}
     for number in _SIX_DIGITS.finditer(text):

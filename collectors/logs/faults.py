@@ -19,9 +19,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 Severity = Literal["critical", "error", "warning", "info"]
 
 _ID = re.compile(r"[Ee]vent[_ ]id ?[:=]\s{0,4}\[?0x([0-9a-fA-F]{8})\b")
-_PARTS = re.compile(
-    r"Node Type ?= ?0x([0-9a-fA-F]{1,4});.{0,200}?Sensor Type ?= ?0x([0-9a-fA-F]{1,2});.{0,400}?event_state ?= ?(\d{1,3})\b"
-)
+_NODE = re.compile(r"Node Type ?= ?0x([0-9a-fA-F]{1,4});")
+_SENSOR = re.compile(r"Sensor Type ?= ?0x([0-9a-fA-F]{1,2});")
+_STATE = re.compile(r"event_state ?= ?(\d{1,3})\b")
 
 
 def _hexadecimal(value: object) -> object:
@@ -87,8 +87,10 @@ def fault_in(text: str) -> Fault | None:
         return None
     if found := _ID.search(text):
         return fault(int(found[1], 16))
-    if "Sensor Type" in text and (parts := _PARTS.search(text)):
-        node, sensor, state = int(parts[1], 16), int(parts[2], 16), int(parts[3])
-        if node < 2**14 and state < 2**9:
-            return fault(1 << 31 | node << 17 | sensor << 9 | state)
-    return None
+    # One after the other, each from where the last one ended, so that no line takes long.
+    node = _NODE.search(text)
+    sensor = _SENSOR.search(text, node.end()) if node else None
+    state = _STATE.search(text, sensor.end()) if sensor else None
+    if not (node and sensor and state) or int(node[1], 16) >= 2**14 or int(state[1]) >= 2**9:
+        return None
+    return fault(1 << 31 | int(node[1], 16) << 17 | int(sensor[1], 16) << 9 | int(state[1]))

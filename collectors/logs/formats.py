@@ -73,18 +73,21 @@ _FORMATS: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "glog",
-            rf"(?P<level>[IWEF])(?P<stamp>\d{{4}} {_CLOCK})\s{{1,8}}(?P<pid>\d{{1,10}}) {_ORIGIN}\]\s{{0,8}}(?P<text>.*)",
+            rf"(?P<level>[IWEF])(?P<stamp>\d{{4}} {_CLOCK})\s{{1,8}}(?P<pid>\d{{1,10}}) {_ORIGIN}\]\s{{0,8}}"
+            r"(?P<text>.*)",
         ),
         ("uvicorn", r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):\s{1,8}(?P<text>.*)"),
         (
             "exception",
-            r"(?P<module>(?:[A-Za-z_]\w{0,63}\.){0,8}[A-Z]\w{0,63}(?:Error|Exception|Exit|Interrupt|Timeout)): (?P<text>.*)",
+            r"(?P<module>(?:[A-Za-z_]\w{0,63}\.){0,8}[A-Z]\w{0,63}(?:Error|Exception|Exit|Interrupt|Timeout)): "
+            r"(?P<text>.*)",
         ),
     ),
     "*": (("warning", r"(?P<origin>[^\s:]{1,300}:\d{1,7}): (?P<module>\w{0,64}Warning): (?P<text>.*)"),),
 }
 _COMPILED = {
-    kind: tuple((name, re.compile(pattern)) for name, pattern in patterns) for kind, patterns in _FORMATS.items()
+    kind: tuple((name, re.compile(pattern)) for name, pattern in patterns)
+    for kind, patterns in _FORMATS.items()
 }
 _PLOG_HEAD = re.compile(
     rf"(?:\[status:\w{{1,32}}\] )?(?:\[{_ORIGIN}\] ?)?(?:\[(?P<tid>\d{{1,10}})\]|\(tid:\d{{1,10}}\) ?|\d{{1,10}} )?"
@@ -173,4 +176,8 @@ def _number(text: str | None) -> int | None:
 def continues(raw: str) -> bool:
     """Whether a line belongs to the record before it: indented, blank, or a frame of a trace."""
     text = unwrap(raw).text
-    return not text.strip() or text[0] in " \t" or text.startswith(("Traceback (most recent", "The above exception"))
+    return (
+        not text.strip()
+        or text[0] in " \t"
+        or text.startswith(("Traceback (most recent", "The above exception"))
+    )

@@ -15,7 +15,9 @@ _STAMP = re.compile(r"(?:<\d{1,3}>)?\[ {0,8}(?P<stamp>\d{1,10}\.\d{1,9})\] ?")
 _BRACKET = re.compile(r"\[(?P<inner>[^\]\[]{1,96})\] ?")
 _FUNCTION = re.compile(r"[A-Za-z_]\w{0,95} \d{1,6}$")
 _PROCESS = re.compile(r"<(?P<comm>[^>]{1,64}):(?P<tgid>\d{1,10})(?:[,:]\d{1,10})?> ?")
-_KMSG = re.compile(r"(?P<priority>\d{1,6}),(?P<seq>\d{1,20}),(?P<usec>\d{1,20}),[^;]{0,64};(?P<text>.*)", re.DOTALL)
+_KMSG = re.compile(
+    r"(?P<priority>\d{1,6}),(?P<seq>\d{1,20}),(?P<usec>\d{1,20}),[^;]{0,64};(?P<text>.*)", re.DOTALL
+)
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
 _PRIORITIES: tuple[Level, ...] = (
     "critical",

@@ -67,10 +67,14 @@ class Unwrapped:
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}m")
 _CONTAINER = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d) std(?:out|err) [FP] ")
-_WORKER = re.compile(r"\((?P<process>[A-Za-z][\w.:-]{0,63})(?: rank=(?P<rank>\d{1,6}))? pid=(?P<pid>\d{1,10})[^)]{0,64}\) ?")
+_WORKER = re.compile(
+    r"\((?P<process>[A-Za-z][\w.:-]{0,63})(?: rank=(?P<rank>\d{1,6}))? pid=(?P<pid>\d{1,10})[^)]{0,64}\) ?"
+)
 _RANK = re.compile(r"\[rank(?P<rank>\d{1,6})\]:? ?")
 _REPEATED = re.compile(r" ?\[repeated (\d{1,9})x across cluster\]")
-_GLUED = re.compile(r"(?<=\S)(?=\[(?:DEBUG|INFO|WARNING|ERROR|EVENT|TRACE)\] [A-Z][A-Z0-9_]{1,31}\(\d{1,10},[^)]{0,63}\):\d{4}-)")
+_GLUED = re.compile(
+    r"(?<=\S)(?=\[(?:DEBUG|INFO|WARNING|ERROR|EVENT|TRACE)\] [A-Z][A-Z0-9_]{1,31}\(\d{1,10},[^)]{0,63}\):\d{4}-)"
+)
 
 
 def level_named(word: str | None) -> Level | None:
