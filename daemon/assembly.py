@@ -7,6 +7,8 @@ from pathlib import Path
 from change.engine import EngineError
 from collectors.history import History
 from collectors.host import HostCollector
+from collectors.logs.find import Pattern
+from collectors.logs.logs import LogsCollector, ascend_patterns
 from collectors.npu_exporter import NpuExporterCollector
 from collectors.npu_smi import NpuSmiCollector
 from collectors.runner import Runner
@@ -17,7 +19,7 @@ from daemon.config import Config
 from daemon.engine.hot import HotEngine
 from daemon.errors import ConfigError
 from daemon.modes import Modes
-from daemon.paths import engine_pid
+from daemon.paths import ascend_log_dir, engine_pid, state_dir
 from daemon.quiet_hours import QuietHours
 
 
@@ -37,8 +39,11 @@ def hot_engine(config: Config) -> HotEngine:
         raise ConfigError(str(error)) from error
 
 
-def collectors(config: Config) -> list[Collector]:
-    """The sources of samples, in the order in which they are shown."""
+def collectors(config: Config, *, lasting: bool = True) -> list[Collector]:
+    """The sources of samples, in the order in which they are shown.
+
+    With `lasting` false, for a single look, no source keeps where it left off.
+    """
     engine, collect = config.engine, config.collect
     try:
         found: list[Collector] = [
@@ -71,14 +76,32 @@ def collectors(config: Config) -> list[Collector]:
     if collect.host.enabled:
         interval = collect.host.interval_seconds
         found.append(HostCollector((Path("/"),), engine_pid=engine_pid, interval_seconds=interval))
+    if collect.logs.enabled:
+        found.append(_logs(config, lasting))
     return found
 
 
-def runner(config: Config, history: History) -> Runner:
-    """What reads the sources into the history."""
+def _logs(config: Config, lasting: bool) -> LogsCollector:
+    logs = config.collect.logs
+    kmsg = config.deployment != "sidecar" if logs.kmsg is None else logs.kmsg
+    return LogsCollector(
+        [
+            *ascend_patterns(logs.ascend_dir or ascend_log_dir()),
+            *(Pattern("engine", name) for name in logs.engine),
+        ],
+        positions_file=state_dir() / "log-positions.json",
+        remembers=lasting,
+        kmsg=Path("/dev/kmsg") if kmsg and not logs.journald else None,
+        journal=("journalctl",) if logs.journald else None,
+        interval_seconds=logs.interval_seconds,
+    )
+
+
+def runner(config: Config, history: History, *, lasting: bool = True) -> Runner:
+    """What reads the sources into the history; with `lasting` false no source keeps where it left off."""
     # npu-smi ends and kills its own child at its time-out; the runner's is only a second net.
     return Runner(
-        collectors(config),
+        collectors(config, lasting=lasting),
         history,
         timeouts={"npu_smi": config.collect.npu_smi.timeout_seconds + 5.0} if config.reads_npu_smi else None,
     )

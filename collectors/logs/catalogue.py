@@ -68,7 +68,10 @@ class _SignatureEntry(_Entry):
         if pattern is not None:
             if re.search(r"(?<!\\)[*+](?!\))|\{\d+,\}", pattern):
                 raise ValueError(f"{pattern!r}: say how often at most, as in {{1,80}}")
-            re.compile(pattern)
+            try:
+                re.compile(pattern)
+            except re.error as failure:
+                raise ValueError(f"{pattern!r} is no regular expression: {failure}") from failure
         return pattern
 
 

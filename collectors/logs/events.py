@@ -70,8 +70,9 @@ def _may_be_error(raw: str) -> bool:
         or "rror" in raw
         or "CRITICAL" in raw
         or "FATAL" in raw
-        or raw.startswith(("E", "F", "[E", "[F", "[rank", "("))
-        and ("[E" in raw or "[F" in raw or raw[:1] in "EF")
+        or "[E" in raw
+        or "[F" in raw
+        or raw.startswith(("E", "F"))
     )
 
 

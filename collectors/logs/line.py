@@ -118,7 +118,8 @@ def unwrap(text: str) -> Unwrapped:
 
 def lines_of(text: str) -> Iterator[str]:
     """The lines of a text, cut to `MAX_LINE`; two plog records that share a line become two lines."""
-    for line in text.replace("\r\n", "\n").split("\n"):
+    # Progress bars redraw their line with a bare return; sparse files hold zeros where they were cut.
+    for line in text.replace("\0", "").replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         yield from unglued(bounded(line))
 
 

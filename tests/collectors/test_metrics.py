@@ -28,6 +28,7 @@ SECTIONS = {
     "Devices": "`npu` is the number npu-smi shows (npu-exporter's `id`), `chip` the chip on it, `name` the model.",
     "The engine": "Read of the engine's own `/metrics`; `engine` is the data-parallel rank.",
     "The host": "Of the machine the daemon runs on.",
+    "Logs": "Counted in the logs that are followed: see [logs.md](logs.md).",
     "Trimtab itself": "A source's age, success and notes are how a dead or half-readable source is seen.",
     "Names already in use": "The same readings under the names that operators of this field already use.",
 }
@@ -37,6 +38,8 @@ def section(metric: Metric) -> str:
     if metric.name in {alias for alias, _ in LEGACY.values()}:
         return "Names already in use"
     for prefix, title in (
+        ("npu_out_of_memory_", "Logs"),
+        ("trimtab_log_", "Logs"),
         ("npu_", "Devices"),
         ("trimtab_engine_", "The engine"),
         ("trimtab_host_", "The host"),

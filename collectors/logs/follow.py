@@ -1,0 +1,282 @@
+"""Follows files while they are written, renamed, cut and replaced: every line once, in bounded pieces."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from collectors.logs.find import Found, Pattern, find_files, siblings
+from collectors.logs.line import MAX_LINE, lines_of
+from collectors.logs.position import EMPTY_MARK, Position, mark_at
+
+PASS_BYTES = 1024 * 1024
+"""Read in one pass over all files; what is left waits for the next one."""
+FILE_BYTES = 256 * 1024
+"""Read of one file in one pass, so that one flood does not starve the others."""
+SKIP_BYTES = 256 * 1024 * 1024
+"""Passed over in one pass while only the end of a far too long line is looked for."""
+LONGEST_BACKLOG = 64 * 1024 * 1024
+"""A file further behind than this is left behind: old lines are of less use than the present ones."""
+
+Key = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that were read of one file, bounded."""
+
+    kind: str
+    path: str
+    lines: list[str]
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one pass gave.
+
+    `notes` are things as they are (a file may not be read), `remarks` things that happened (a line was cut).
+    `backlog` is what was not read yet, in bytes, by kind.
+    """
+
+    blocks: list[Block] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    backlog: dict[str, int] = field(default_factory=dict)
+
+
+class Follower:
+    """Reads the files that `patterns` name.
+
+    `positions` are those of an earlier follower; with None, files that are there at the first pass are read from
+    their present end on, since what stands in them is not news. Files that come later are read from their start.
+    """
+
+    def __init__(self, patterns: Sequence[Pattern], positions: Iterable[Position] | None = None) -> None:
+        self._patterns = tuple(patterns)
+        self._from_end = positions is None
+        self._positions: dict[Key, Position] = {(p.device, p.inode): p for p in positions or ()}
+        self._statuses: dict[Key, tuple[int, int]] = {}
+        self._turns: dict[Key, int] = {}
+        self._turn = 0
+
+    @property
+    def positions(self) -> list[Position]:
+        """How far each file was read; to be kept and given to the next follower."""
+        return list(self._positions.values())
+
+    def read(self) -> Reading:
+        """Read once what is new; never raises for a file that cannot be read, but notes it."""
+        reading = Reading()
+        self._turn += 1
+        files = {file.key: file for file in find_files(self._patterns, reading.notes)}
+        self._find_renamed(files, reading)
+        for file in [file for key, file in files.items() if key in self._positions and not self._idle(file)]:
+            self._check(files, file, reading)
+        known = [file for key, file in files.items() if key in self._positions and not self._idle(file)]
+        left = self._read_files(known, PASS_BYTES, reading)
+        # Only now: a copy that was made for a rotation is read from where its original was read to.
+        new = [file for key, file in files.items() if key not in self._positions]
+        for file in new:
+            self._begin(file, reading)
+        self._read_files([file for file in new if file.key in self._positions], left, reading)
+        self._from_end = False
+        self._turns = {key: turn for key, turn in self._turns.items() if key in self._positions}
+        self._statuses = {key: status for key, status in self._statuses.items() if key in self._positions}
+        return reading
+
+    def _idle(self, file: Found) -> bool:
+        """Whether nothing happened to a file that was read to its end."""
+        return (
+            self._statuses.get(file.key) == file.status and self._positions[file.key].offset == file.status[0]
+        )
+
+    def _find_renamed(self, files: dict[Key, Found], reading: Reading) -> None:
+        """Find the files that were read and now bear a name that no pattern has."""
+        folders: dict[Path, dict[Key, Found]] = {}
+        for key, position in list(self._positions.items()):
+            if key in files:
+                continue
+            folder = Path(position.path).parent
+            if folder not in folders:
+                folders[folder] = siblings(folder, position.kind)
+            if key in folders[folder]:
+                files[key] = replace(folders[folder][key], kind=position.kind)
+                continue
+            size, _ = self._statuses.get(key, (position.offset, 0))
+            if size > position.offset:
+                reading.remarks.append(
+                    f"{position.path}: removed before its last {size - position.offset} bytes were read"
+                )
+            del self._positions[key]
+
+    def _check(self, files: dict[Key, Found], file: Found, reading: Reading) -> None:
+        """Start a file anew that was cut or overwritten, and go on in the copy that a rotation made of it."""
+        position = self._positions[file.key]
+        if _holds(file, position, reading.notes) is not False:
+            self._positions[file.key] = _moved(position, file)
+            return
+        self._positions[file.key] = _start(file)
+        for key, copy in siblings(file.path.parent, file.kind).items():
+            if key in self._positions or not copy.path.name.startswith(_stem(file.path)):
+                continue
+            if position.offset > 0 and _holds(copy, position, []):
+                files[key] = copy
+                self._positions[key] = _moved(position, copy)
+                return
+        reading.remarks.append(f"{file.path}: was cut or overwritten; lines written just before may be lost")
+
+    def _begin(self, file: Found, reading: Reading) -> None:
+        """Take up a file that was not read before."""
+        if self._from_end:
+            self._begin_at_end(file, reading)
+            return
+        for position in self._positions.values():
+            original = Path(position.path)
+            if original.parent != file.path.parent or not file.path.name.startswith(_stem(original)):
+                continue
+            if position.offset > 0 and _holds(file, position, []):
+                self._positions[file.key] = _moved(position, file)
+                return
+        self._positions[file.key] = _start(file)
+
+    def _begin_at_end(self, file: Found, reading: Reading) -> None:
+        descriptor = _open(file, reading.notes)
+        if descriptor is None:
+            return
+        try:
+            size = os.fstat(descriptor).st_size
+            last = os.pread(descriptor, 1, size - 1) if size else b"\n"
+            position = _start(file).model_copy(
+                update={"offset": size, "mark": mark_at(descriptor, size), "skipping": last != b"\n"}
+            )
+            self._positions[file.key] = position
+        except OSError as failure:
+            reading.notes.append(_unreadable(file, failure))
+        finally:
+            os.close(descriptor)
+
+    def _read_files(self, files: Sequence[Found], budget: int, reading: Reading) -> int:
+        """Read of each file in turn, those first that have waited longest; gives what is left of the budget."""
+        for file in sorted(files, key=lambda file: self._turns.get(file.key, 0)):
+            descriptor = _open(file, reading.notes)
+            if descriptor is None:
+                continue
+            try:
+                budget -= self._read_one(descriptor, file, budget, reading)
+            except OSError as failure:
+                reading.notes.append(_unreadable(file, failure))
+            finally:
+                os.close(descriptor)
+        return budget
+
+    def _read_one(self, descriptor: int, file: Found, budget: int, reading: Reading) -> int:
+        status = os.fstat(descriptor)
+        position = self._positions[file.key]
+        self._statuses[file.key] = (status.st_size, status.st_mtime_ns)
+        offset, skipping = position.offset, position.skipping
+        behind = status.st_size - offset
+        if behind > LONGEST_BACKLOG:
+            offset, skipping = status.st_size - FILE_BYTES, True
+            reading.remarks.append(
+                f"{file.path}: {offset - position.offset} bytes passed over: written too fast"
+            )
+        if skipping:
+            offset, skipping = _end_of_line(descriptor, offset)
+        data = b""
+        wanted = min(FILE_BYTES, budget)
+        if behind > 0 and wanted > 0 and not skipping:
+            data = os.pread(descriptor, wanted, offset)
+            end = data.rfind(b"\n") + 1
+            if end:
+                self._turns[file.key] = self._turn
+            if end == 0 and len(data) == FILE_BYTES:
+                end, skipping = len(data), True  # no end of the line in sight: its start must do
+            text = data[:end].decode(errors="backslashreplace")
+            lines = [line for line in lines_of(text) if line]
+            if lines:
+                reading.blocks.append(Block(file.kind, str(file.path), lines))
+            if skipping or any(len(line) == MAX_LINE for line in lines):
+                reading.remarks.append(f"{file.path}: a line of over {MAX_LINE} characters was cut")
+            offset += end
+        if (offset, skipping) != (position.offset, position.skipping):
+            self._positions[file.key] = position.model_copy(
+                update={"offset": offset, "skipping": skipping, "mark": mark_at(descriptor, offset)}
+            )
+        left = max(0, status.st_size - offset)
+        if left:
+            reading.backlog[file.kind] = reading.backlog.get(file.kind, 0) + left
+        return len(data)
+
+
+def _end_of_line(descriptor: int, offset: int) -> tuple[int, bool]:
+    """Where the next line begins, and whether its start is still to be found."""
+    for _ in range(SKIP_BYTES // FILE_BYTES):
+        data = os.pread(descriptor, FILE_BYTES, offset)
+        end = data.find(b"\n")
+        if end >= 0:
+            return offset + end + 1, False
+        offset += len(data)
+        if len(data) < FILE_BYTES:
+            break
+    return offset, True
+
+
+def _start(file: Found) -> Position:
+    return Position(
+        kind=file.kind,
+        path=str(file.path),
+        device=file.key[0],
+        inode=file.key[1],
+        offset=0,
+        mark=EMPTY_MARK,
+    )
+
+
+def _moved(position: Position, file: Found) -> Position:
+    """The same place in a file of another name or in a copy."""
+    return position.model_copy(update={"path": str(file.path), "device": file.key[0], "inode": file.key[1]})
+
+
+def _stem(path: Path) -> str:
+    """What the names of a file's rotated copies begin with."""
+    return path.name.split(".")[0]
+
+
+def _holds(file: Found, position: Position, notes: list[str]) -> bool | None:
+    """Whether a file begins with what was read up to a position; None, and a note, if it cannot be read."""
+    descriptor = _open(file, notes)
+    if descriptor is None:
+        return None
+    try:
+        return mark_at(descriptor, position.offset) == position.mark
+    except OSError as failure:
+        notes.append(_unreadable(file, failure))
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _unreadable(file: Found, failure: OSError) -> str:
+    mend = "; let the daemon's user read it" if failure.errno == errno.EACCES else ""
+    return f"{file.path}: cannot be read: {failure.strerror}{mend}"
+
+
+def _open(file: Found, notes: list[str]) -> int | None:
+    """A descriptor of just that file, or None and a note; a name that was given to another file gives None."""
+    try:
+        # Without waiting: the name may by now belong to a pipe.
+        descriptor = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as failure:
+        note = _unreadable(file, failure)
+        if failure.errno != errno.ENOENT and note not in notes:
+            notes.append(note)
+        return None
+    status = os.fstat(descriptor)
+    if (status.st_dev, status.st_ino) == file.key and stat.S_ISREG(status.st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None
