@@ -48,6 +48,14 @@ class Reading:
     backlog: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Former:
+    """A position whose file is gone or no longer what it was, and what to say if no copy of it is found."""
+
+    position: Position
+    remark: str | None
+
+
 class Follower:
     """Reads the files that `patterns` name.
 
@@ -73,15 +81,16 @@ class Follower:
         reading = Reading()
         self._turn += 1
         files = {file.key: file for file in find_files(self._patterns, reading.notes)}
-        self._find_renamed(files, reading)
-        for file in [file for key, file in files.items() if key in self._positions and not self._idle(file)]:
-            self._check(files, file, reading)
+        former = self._find_renamed(files)
+        former += self._check(files, reading)
         known = [file for key, file in files.items() if key in self._positions and not self._idle(file)]
         left = self._read_files(known, PASS_BYTES, reading)
-        # Only now: a copy that was made for a rotation is read from where its original was read to.
+        self._find_copies(files, former)
         new = [file for key, file in files.items() if key not in self._positions]
+        new.sort(key=lambda file: len(file.path.name))  # what copies are made of before the copies
         for file in new:
-            self._begin(file, reading)
+            self._begin(file, former, reading)
+        reading.remarks += [lost.remark for lost in former if lost.remark is not None]
         self._read_files([file for file in new if file.key in self._positions], left, reading)
         self._from_end = False
         self._turns = {key: turn for key, turn in self._turns.items() if key in self._positions}
@@ -94,9 +103,10 @@ class Follower:
             self._statuses.get(file.key) == file.status and self._positions[file.key].offset == file.status[0]
         )
 
-    def _find_renamed(self, files: dict[Key, Found], reading: Reading) -> None:
-        """Find the files that were read and now bear a name that no pattern has."""
+    def _find_renamed(self, files: dict[Key, Found]) -> list[_Former]:
+        """Find the files that were read and now bear a name that no pattern has; gives those that are gone."""
         folders: dict[Path, dict[Key, Found]] = {}
+        gone: list[_Former] = []
         for key, position in list(self._positions.items()):
             if key in files:
                 continue
@@ -107,39 +117,60 @@ class Follower:
                 files[key] = replace(folders[folder][key], kind=position.kind)
                 continue
             size, _ = self._statuses.get(key, (position.offset, 0))
-            if size > position.offset:
-                reading.remarks.append(
-                    f"{position.path}: removed before its last {size - position.offset} bytes were read"
-                )
+            remark = f"{position.path}: removed before its last {size - position.offset} bytes were read"
+            gone.append(_Former(position, remark if size > position.offset else None))
             del self._positions[key]
+        return gone
 
-    def _check(self, files: dict[Key, Found], file: Found, reading: Reading) -> None:
-        """Start a file anew that was cut or overwritten, and go on in the copy that a rotation made of it."""
-        position = self._positions[file.key]
-        if _holds(file, position, reading.notes) is not False:
-            self._positions[file.key] = _moved(position, file)
-            return
-        self._positions[file.key] = _start(file)
-        for key, copy in siblings(file.path.parent, file.kind).items():
-            if key in self._positions or not copy.path.name.startswith(_stem(file.path)):
+    def _check(self, files: dict[Key, Found], reading: Reading) -> list[_Former]:
+        """Give up the positions of files that were cut or overwritten, or whose number another file got."""
+        cut: list[_Former] = []
+        for key, file in files.items():
+            if key not in self._positions or self._idle(file):
                 continue
-            if position.offset > 0 and _holds(copy, position, []):
-                files[key] = copy
-                self._positions[key] = _moved(position, copy)
-                return
-        reading.remarks.append(f"{file.path}: was cut or overwritten; lines written just before may be lost")
+            position = self._positions[key]
+            if position.offset == 0 and position.path != str(file.path):
+                # Of a file of which nothing was read, nothing tells whether this is it: device and inode may be reused.
+                del self._positions[key]
+                continue
+            if _holds(file, position, reading.notes) is not False:
+                self._positions[key] = _moved(position, file)
+                continue
+            remark = f"{position.path}: was cut or overwritten; lines written just before may be lost"
+            cut.append(_Former(position, remark))
+            del self._positions[key]
+        return cut
 
-    def _begin(self, file: Found, reading: Reading) -> None:
-        """Take up a file that was not read before."""
+    def _find_copies(self, files: dict[Key, Found], former: list[_Former]) -> None:
+        """Add the copies that rotations made, where no pattern names them."""
+        for lost in former:
+            path = Path(lost.position.path)
+            for key, copy in siblings(path.parent, lost.position.kind).items():
+                if (
+                    key not in files
+                    and lost.position.offset
+                    and _may_be_copy(copy, lost.position)
+                    and _holds(copy, lost.position, [])
+                ):
+                    files[key] = copy
+                    break
+
+    def _begin(self, file: Found, former: list[_Former], reading: Reading) -> None:
+        """Take up a file that was not read before: from its start, or if it is a copy from where the other was read to.
+
+        Of a file that is still there nothing is read in a copy, since all of it will be read in the file itself.
+        """
         if self._from_end:
             self._begin_at_end(file, reading)
             return
+        for lost in former:
+            if _may_be_copy(file, lost.position) and lost.position.offset and _holds(file, lost.position, []):
+                self._positions[file.key] = _moved(lost.position, file)
+                lost.remark = None
+                return
         for position in self._positions.values():
-            original = Path(position.path)
-            if original.parent != file.path.parent or not file.path.name.startswith(_stem(original)):
-                continue
-            if position.offset > 0 and _holds(file, position, []):
-                self._positions[file.key] = _moved(position, file)
+            if _may_be_copy(file, position) and (read := _read_elsewhere(file, position)) is not None:
+                self._positions[file.key] = read
                 return
         self._positions[file.key] = _start(file)
 
@@ -241,9 +272,34 @@ def _moved(position: Position, file: Found) -> Position:
     return position.model_copy(update={"path": str(file.path), "device": file.key[0], "inode": file.key[1]})
 
 
-def _stem(path: Path) -> str:
-    """What the names of a file's rotated copies begin with."""
-    return path.name.split(".")[0]
+def _may_be_copy(file: Found, position: Position) -> bool:
+    """Whether a file's name is one that a rotation gives to copies of the position's file."""
+    original = Path(position.path)
+    return (
+        original.parent == file.path.parent
+        and len(file.path.name) > len(original.name)
+        and file.path.name.startswith(original.name.split(".")[0])
+    )
+
+
+def _read_elsewhere(copy: Found, position: Position) -> Position | None:
+    """The end of a file that is the beginning of the position's file; None if it is not."""
+    original = replace(copy, path=Path(position.path), key=(position.device, position.inode))
+    descriptor, other = _open(copy, []), _open(original, [])
+    try:
+        if descriptor is None or other is None:
+            return None
+        size = os.fstat(descriptor).st_size
+        mark = mark_at(descriptor, size)
+        if size == 0 or mark_at(other, size) != mark:
+            return None
+        return _start(copy).model_copy(update={"offset": size, "mark": mark})
+    except OSError:
+        return None
+    finally:
+        for opened in (descriptor, other):
+            if opened is not None:
+                os.close(opened)
 
 
 def _holds(file: Found, position: Position, notes: list[str]) -> bool | None:

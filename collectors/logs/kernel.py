@@ -18,7 +18,7 @@ _PROCESS = re.compile(r"<(?P<comm>[^>]{1,64}):(?P<tgid>\d{1,10})(?:[,:]\d{1,10})
 _KMSG = re.compile(
     r"(?P<priority>\d{1,6}),(?P<seq>\d{1,20}),(?P<usec>\d{1,20}),[^;]{0,64};(?P<text>.*)", re.DOTALL
 )
-_ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
+_ESCAPES = re.compile(r"(?:\\x[0-9a-f]{2})+")
 _PRIORITIES: tuple[Level, ...] = (
     "critical",
     "critical",
@@ -84,7 +84,9 @@ def parse_kmsg(record: str) -> KernelRecord | None:
         return None
     # The lines behind the first one are a dictionary (SUBSYSTEM=, DEVICE=) that no reader here needs.
     text = found["text"].split("\n", 1)[0]
-    text = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
+    text = _ESCAPES.sub(
+        lambda run: bytes.fromhex(run[0].replace("\\x", "")).decode(errors="backslashreplace"), text
+    )
     return KernelRecord(
         int(found["seq"]), int(found["usec"]) / 1e6, _PRIORITIES[int(found["priority"]) & 7], text
     )

@@ -65,9 +65,10 @@ def test_what_is_no_kernel_line() -> None:
 
 def test_a_record() -> None:
     text = (
-        r"5,1234,8123456789,-;[ascend] [ERROR] [a] caf\xc3" + "\n SUBSYSTEM=pci\n DEVICE=+pci:0000:80:00.0\n"
+        r"5,1234,8123456789,-;[ascend] [ERROR] [a] caf\xc3\xa9 \xff"
+        + "\n SUBSYSTEM=pci\n DEVICE=+pci:0000:80:00.0\n"
     )
-    assert parse_kmsg(text) == KernelRecord(1234, 8123.456789, "notice", "[ascend] [ERROR] [a] caf\xc3")
+    assert parse_kmsg(text) == KernelRecord(1234, 8123.456789, "notice", "[ascend] [ERROR] [a] café \\xff")
     # Facility bits above the priority, and a caller's field.
     assert parse_kmsg("30,7,5,-,caller=T71;x") == KernelRecord(7, 5e-6, "info", "x")
     assert parse_kmsg("no record") is None
