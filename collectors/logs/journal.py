@@ -103,5 +103,7 @@ class Journal:
         reading = parse_journal(output.text)
         if self.cursor is None:
             reading.lines.clear()
+        elif len(reading.lines) >= ENTRIES:
+            reading.notes.append(f"journalctl: {ENTRIES} entries or more waited; older ones were passed over")
         self.cursor = reading.cursor or self.cursor
         return reading

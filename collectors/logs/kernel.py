@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 from collectors.logs.line import Level, Line, level_named
 
-_STAMP = re.compile(r"(?:<\d{1,3}>)?\[ {0,8}(?P<stamp>\d{1,10}\.\d{1,9})\] ?")
+_STAMP = re.compile(
+    r"(?:<\d{1,3}>)?\[(?: {0,8}(?P<seconds>\d{1,10}\.\d{1,9})"
+    r"|(?P<date>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}))\] ?"
+)
+"""Seconds since boot, or what `dmesg -T` makes of them."""
+_SYSLOG = re.compile(r"(?P<stamp>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S{1,253} kernel: ?")
 _BRACKET = re.compile(r"\[(?P<inner>[^\]\[]{1,96})\] ?")
 _FUNCTION = re.compile(r"[A-Za-z_]\w{0,95} \d{1,6}$")
 _PROCESS = re.compile(r"<(?P<comm>[^>]{1,64}):(?P<tgid>\d{1,10})(?:[,:]\d{1,10})?> ?")
@@ -42,10 +47,12 @@ class KernelRecord:
 
 
 def parse_kernel(text: str) -> Line | None:
-    """Read a kernel line; None for a text that has neither the kernel's stamp nor the driver's mark."""
+    """Read a kernel line as dmesg, `dmesg -T` and syslog show it; None for a text without stamp and driver's mark."""
     stamp: str | None = None
-    if found := _STAMP.match(text):
+    if found := _SYSLOG.match(text):
         stamp, text = found["stamp"], text[found.end() :]
+    if found := _STAMP.match(text):
+        stamp, text = found["seconds"] or found["date"], text[found.end() :]
     if text.startswith("[ascend] "):
         return _driver_line(text, stamp)
     return Line("kernel", text, stamp=stamp) if stamp is not None else None

@@ -58,6 +58,14 @@ def _fields(line: Line) -> dict[str, object]:
     return {name: getattr(line, name) for name in Line.__slots__}
 
 
+def test_stamps_for_people() -> None:
+    line = Line("kernel", "x", stamp="Tue Feb  3 04:05:06 2026")
+    assert parse_kernel("[Tue Feb  3 04:05:06 2026] x") == line
+    assert parse_kernel("Feb  3 04:05:06 host-7 kernel: x") == Line("kernel", "x", stamp="Feb  3 04:05:06")
+    syslog = parse_kernel("Feb  3 04:05:06 host-7 kernel: [ 8123.456789] [ascend] [ERROR] [a] x")
+    assert syslog == Line("kernel", "x", "error", "8123.456789", "a")
+
+
 def test_what_is_no_kernel_line() -> None:
     assert parse_kernel("[INFO] text") is None
     assert parse_kernel("ascend") is None
