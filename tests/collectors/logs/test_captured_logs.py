@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from collectors.logs.codes import acl_codes
+from collectors.logs.faults import fault
 from collectors.logs.report import parsed_dmesg, parsed_logs
 from tests.prepare import ROOT
 
@@ -64,8 +66,6 @@ def test_every_figure_of_the_out_of_memory_errors(corpus: Path) -> None:
 
 
 def test_the_table_of_codes_is_complete(corpus: Path) -> None:
-    from collectors.logs.codes import acl_codes
-
     rows = [line.split()[:2] for line in (corpus / "logs" / "acl_error_codes.txt").read_text().splitlines()]
     assert {(code.name, str(code.code)) for code in acl_codes().values()} == {
         (name, code) for name, code in rows
@@ -73,8 +73,6 @@ def test_the_table_of_codes_is_complete(corpus: Path) -> None:
 
 
 def test_every_fault_event_of_the_device_has_a_meaning(corpus: Path) -> None:
-    from collectors.logs.faults import fault
-
     rows = (corpus / "dmesg" / "ascend_fault_events.tsv").read_text().splitlines()
     ids = [int(row.split("\t")[0], 16) for row in rows if row.startswith("0x8") and "\tNPU_OS" in row]
     assert len(ids) > 150

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,11 +53,7 @@ from collectors.logs.line import Line
 def test_a_kernel_line(raw: str, line: Line) -> None:
     found = parse_kernel(raw)
     assert found is not None
-    assert Line(**{**_fields(found), "text": found.text.strip()}) == line
-
-
-def _fields(line: Line) -> dict[str, object]:
-    return {name: getattr(line, name) for name in Line.__slots__}
+    assert replace(found, text=found.text.strip()) == line
 
 
 def test_stamps_for_people() -> None:

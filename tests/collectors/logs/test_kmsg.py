@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,54 +32,64 @@ def record(seq: int, text: str = "text") -> bytes:
 
 
 @pytest.fixture
-def paths(tmp_path: Path) -> Iterator[dict[str, Path]]:
+def kmsg(tmp_path: Path) -> Path:
     (tmp_path / "kmsg").touch()
     (tmp_path / "boot_id").write_text("boot-1\n")
-    yield {"path": tmp_path / "kmsg", "boot_id_path": tmp_path / "boot_id"}
+    return tmp_path / "kmsg"
 
 
-def test_records_become_lines_of_dmesg(paths: dict[str, Path]) -> None:
-    log = KernelLog(**paths, read=Device(record(7), record(8, "[ascend] [ERROR] x")))
+def kernel_log(
+    kmsg: Path,
+    read: Callable[[int, int], bytes] = os.read,
+    *,
+    boot_id: str | None = None,
+    seq: int | None = None,
+) -> KernelLog:
+    return KernelLog(kmsg, boot_id=boot_id, seq=seq, boot_id_path=kmsg.parent / "boot_id", read=read)
+
+
+def test_records_become_lines_of_dmesg(kmsg: Path) -> None:
+    log = kernel_log(kmsg, Device(record(7), record(8, "[ascend] [ERROR] x")))
     reading = log.read()
     assert reading.lines == ["[    7.000000] text 7", "[    8.000000] [ascend] [ERROR] x 8"]
     assert (log.boot_id, log.seq, reading.notes, reading.remarks) == ("boot-1", 8, [], [])
     log.close()
 
 
-def test_the_first_time_what_is_there_is_not_news(paths: dict[str, Path]) -> None:
-    paths["path"].write_bytes(b"6,1,1,-;old\n")
-    log = KernelLog(**paths)
+def test_the_first_time_what_is_there_is_not_news(kmsg: Path) -> None:
+    kmsg.write_bytes(b"6,1,1,-;old\n")
+    log = kernel_log(kmsg)
     assert log.read().lines == []
-    with paths["path"].open("ab") as file:
+    with kmsg.open("ab") as file:
         file.write(b"6,2,1,-;new\n")
     assert log.read().lines == ["[    0.000001] new"]
     log.close()
 
 
-def test_after_a_restart_only_later_records_count(paths: dict[str, Path]) -> None:
-    log = KernelLog(**paths, boot_id="boot-1", seq=7, read=Device(record(6), record(7), record(8)))
+def test_after_a_restart_only_later_records_count(kmsg: Path) -> None:
+    log = kernel_log(kmsg, Device(record(6), record(7), record(8)), boot_id="boot-1", seq=7)
     assert log.read().lines == ["[    8.000000] text 8"]
     log.close()
 
 
-def test_after_a_boot_all_records_count(paths: dict[str, Path]) -> None:
-    log = KernelLog(**paths, boot_id="boot-0", seq=7, read=Device(record(1), record(2)))
+def test_after_a_boot_all_records_count(kmsg: Path) -> None:
+    log = kernel_log(kmsg, Device(record(1), record(2)), boot_id="boot-0", seq=7)
     assert len(log.read().lines) == 2
     assert (log.boot_id, log.seq) == ("boot-1", 2)
     log.close()
 
 
-def test_overwritten_records_are_said(paths: dict[str, Path]) -> None:
+def test_overwritten_records_are_said(kmsg: Path) -> None:
     device = Device(record(1), OSError(errno.EPIPE, "Broken pipe"), InterruptedError(), record(9))
-    log = KernelLog(**paths, read=device)
+    log = kernel_log(kmsg, device)
     reading = log.read()
     assert len(reading.lines) == 2
-    assert reading.remarks == [f"{paths['path']}: records were overwritten before they were read"]
+    assert reading.remarks == [f"{kmsg}: records were overwritten before they were read"]
     log.close()
 
 
-def test_garbage_is_said(paths: dict[str, Path]) -> None:
-    log = KernelLog(**paths, read=Device(b"\xff\xfe", b"6,1,2,-;caf\xff"))
+def test_garbage_is_said(kmsg: Path) -> None:
+    log = kernel_log(kmsg, Device(b"\xff\xfe", b"6,1,2,-;caf\xff"))
     reading = log.read()
     assert reading.lines == ["[    0.000002] caf\\xff"]
     assert len(reading.remarks) == 1
@@ -96,24 +106,24 @@ def test_garbage_is_said(paths: dict[str, Path]) -> None:
     ],
 )
 def test_a_device_that_cannot_be_opened_is_a_note(
-    paths: dict[str, Path], monkeypatch: pytest.MonkeyPatch, failure: int, mend: str
+    kmsg: Path, monkeypatch: pytest.MonkeyPatch, failure: int, mend: str
 ) -> None:
     def refuse(path: Path, flags: int) -> int:
         raise OSError(failure, os.strerror(failure))
 
     monkeypatch.setattr(os, "open", refuse)
-    reading = KernelLog(**paths).read()
+    reading = kernel_log(kmsg).read()
     assert len(reading.notes) == 1
     assert mend in reading.notes[0]
     assert os.strerror(failure) in reading.notes[0]
 
 
-def test_a_device_that_fails_is_opened_anew(paths: dict[str, Path]) -> None:
+def test_a_device_that_fails_is_opened_anew(kmsg: Path) -> None:
     device = Device(record(1), OSError(errno.EIO, "Input/output error"))
-    log = KernelLog(**paths, read=device)
+    log = kernel_log(kmsg, device)
     reading = log.read()
     assert reading.lines == ["[    1.000000] text 1"]
-    assert reading.notes == [f"{paths['path']}: cannot be read: Input/output error"]
+    assert reading.notes == [f"{kmsg}: cannot be read: Input/output error"]
     device.waiting = [record(2)]
     assert log.read().lines == ["[    2.000000] text 2"]
     log.close()

@@ -111,13 +111,18 @@ def test_the_first_is_logged_and_the_number_when_it_is_quiet(folder: Path) -> No
     assert (logged[1]["events"], logged[1]["seconds"]) == (3000, 2)
 
 
+def a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
         lambda path: path.unlink(),
         lambda path: path.write_bytes(b"\xff\xfe\x00" * 1000 + b"\n"),
         lambda path: path.write_bytes(b"E" * 100 * 1024 * 1024),
-        lambda path: (path.unlink(), os.mkfifo(path)),
+        a_pipe,
         lambda path: (path.unlink(), path.mkdir()),
         lambda path: (path.unlink(), path.symlink_to("/dev/zero")),
     ],
@@ -165,7 +170,7 @@ def test_a_state_file_that_cannot_be_written_is_said(folder: Path, monkeypatch: 
     )
     monkeypatch.undo()
     collect(source, 2.0)
-    assert source.notes == ()
+    assert not source.notes
 
 
 def test_a_missing_kernel_log_is_said(folder: Path) -> None:
