@@ -13,6 +13,8 @@ from collectors.logs.line import bounded
 
 PASS_RECORDS = 5000
 """Records read in one pass; the kernel keeps the others for the next one."""
+BUFFER_RECORDS = 1_000_000
+"""Records passed over at the very first start; the kernel's buffer holds fewer."""
 _RECORD_BYTES = 16 * 1024  # the kernel refuses buffers that are smaller than the record
 
 _MENDS = {
@@ -35,7 +37,7 @@ class KernelLog:
     """Follows /dev/kmsg.
 
     `boot_id` and `seq` are those of an earlier reader: records up to `seq` of the same boot are passed over. Without
-    them reading begins at the end, since what is in the buffer is not news. `read` reads a descriptor (os.read).
+    them what is in the buffer is passed over, since it is not news. `read` reads a descriptor (os.read).
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class KernelLog:
         self._known = (boot_id, seq)
         self._read_record = read
         self._descriptor: int | None = None
-        self._unknown = 0
+        self._passing_over = False
         self.boot_id: str | None = boot_id
         self.seq: int | None = seq
 
@@ -71,10 +73,11 @@ class KernelLog:
             mend = _MENDS.get(failure.errno or 0, "use the journal (collect.logs.journald)")
             reading.notes.append(f"{self._path}: cannot be read: {failure.strerror}; {mend}")
             return reading
-        for _ in range(PASS_RECORDS):
+        for _ in range(BUFFER_RECORDS if self._passing_over else PASS_RECORDS):
             try:
                 record = self._read_record(descriptor, _RECORD_BYTES)
             except BlockingIOError:
+                self._passing_over = False
                 break
             except InterruptedError:
                 continue
@@ -86,6 +89,7 @@ class KernelLog:
                 self.close()
                 break
             if not record:
+                self._passing_over = False
                 break
             self._take(record, reading)
         return reading
@@ -98,7 +102,8 @@ class KernelLog:
         if self.seq is not None and parsed.seq <= self.seq:
             return
         self.seq = parsed.seq
-        reading.lines.append(bounded(f"[{parsed.seconds:12.6f}] {parsed.text}"))
+        if not self._passing_over:
+            reading.lines.append(bounded(f"[{parsed.seconds:12.6f}] {parsed.text}"))
 
     def _open(self) -> int:
         descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -106,21 +111,13 @@ class KernelLog:
             boot_id = self._boot_id_path.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError):
             boot_id = None
-        again = self._known[1] is not None and boot_id is not None and boot_id == self._known[0]
-        if not again:
-            # Numbers begin anew at a boot. All of a new boot is news where an earlier one was followed.
-            self.seq = None
-            if self._known[1] is None:
-                _seek_to_end(descriptor)
+        known_boot, known_seq = self._known
+        # Numbers begin anew at a boot. All of a new boot is news where an earlier one was followed.
+        self._passing_over = known_seq is None
+        self.seq = known_seq if boot_id is not None and boot_id == known_boot else None
+        if self._passing_over:
+            self.seq = -1  # also an empty buffer is known from now on
         self.boot_id = boot_id
+        self._known = (boot_id, self.seq)
         self._descriptor = descriptor
         return descriptor
-
-
-def _seek_to_end(descriptor: int) -> None:
-    try:
-        os.lseek(descriptor, 0, os.SEEK_END)
-    except OSError as failure:
-        if failure.errno != errno.ESPIPE:  # what cannot be sought in has no past either
-            os.close(descriptor)
-            raise

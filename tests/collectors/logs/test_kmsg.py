@@ -27,6 +27,15 @@ class Device:
         return first
 
 
+def followed(kmsg: Path, device: Device) -> KernelLog:
+    """A kernel log that has passed over what was there at first."""
+    coming, device.waiting = device.waiting, []
+    log = kernel_log(kmsg, device)
+    assert log.read().lines == []
+    device.waiting = coming
+    return log
+
+
 def record(seq: int, text: str = "text") -> bytes:
     return f"5,{seq},{seq * 1_000_000},-;{text} {seq}\n SUBSYSTEM=pci\n".encode()
 
@@ -49,7 +58,7 @@ def kernel_log(
 
 
 def test_records_become_lines_of_dmesg(kmsg: Path) -> None:
-    log = kernel_log(kmsg, Device(record(7), record(8, "[ascend] [ERROR] x")))
+    log = followed(kmsg, Device(record(7), record(8, "[ascend] [ERROR] x")))
     reading = log.read()
     assert reading.lines == ["[    7.000000] text 7", "[    8.000000] [ascend] [ERROR] x 8"]
     assert (log.boot_id, log.seq, reading.notes, reading.remarks) == ("boot-1", 8, [], [])
@@ -64,6 +73,17 @@ def test_the_first_time_what_is_there_is_not_news(kmsg: Path) -> None:
         file.write(b"6,2,1,-;new\n")
     assert log.read().lines == ["[    0.000001] new"]
     log.close()
+
+
+def test_a_restart_before_the_first_new_record_misses_none(kmsg: Path) -> None:
+    log = kernel_log(kmsg, Device(record(7)))
+    assert log.read().lines == []
+    again = kernel_log(kmsg, Device(record(7), record(8)), boot_id=log.boot_id, seq=log.seq)
+    assert again.read().lines == ["[    8.000000] text 8"]
+    empty = kernel_log(kmsg, Device())
+    empty.read()
+    again = kernel_log(kmsg, Device(record(0)), boot_id=empty.boot_id, seq=empty.seq)
+    assert again.read().lines == ["[    0.000000] text 0"]
 
 
 def test_after_a_restart_only_later_records_count(kmsg: Path) -> None:
@@ -81,7 +101,7 @@ def test_after_a_boot_all_records_count(kmsg: Path) -> None:
 
 def test_overwritten_records_are_said(kmsg: Path) -> None:
     device = Device(record(1), OSError(errno.EPIPE, "Broken pipe"), InterruptedError(), record(9))
-    log = kernel_log(kmsg, device)
+    log = followed(kmsg, device)
     reading = log.read()
     assert len(reading.lines) == 2
     assert reading.remarks == [f"{kmsg}: records were overwritten before they were read"]
@@ -89,7 +109,7 @@ def test_overwritten_records_are_said(kmsg: Path) -> None:
 
 
 def test_garbage_is_said(kmsg: Path) -> None:
-    log = kernel_log(kmsg, Device(b"\xff\xfe", b"6,1,2,-;caf\xff"))
+    log = followed(kmsg, Device(b"\xff\xfe", b"6,1,2,-;caf\xff"))
     reading = log.read()
     assert reading.lines == ["[    0.000002] caf\\xff"]
     assert len(reading.remarks) == 1
@@ -120,7 +140,7 @@ def test_a_device_that_cannot_be_opened_is_a_note(
 
 def test_a_device_that_fails_is_opened_anew(kmsg: Path) -> None:
     device = Device(record(1), OSError(errno.EIO, "Input/output error"))
-    log = kernel_log(kmsg, device)
+    log = followed(kmsg, device)
     reading = log.read()
     assert reading.lines == ["[    1.000000] text 1"]
     assert reading.notes == [f"{kmsg}: cannot be read: Input/output error"]
