@@ -61,12 +61,13 @@ class _SignatureEntry(_Entry):
     playbook: Playbook
     severity: Severity
     source: Text
+    broad: bool = False
 
     @field_validator("pattern")
     @classmethod
     def _compiles(cls, pattern: str | None) -> str | None:
         if pattern is not None:
-            if re.search(r"(?<!\\)[*+](?!\))|\{\d+,\}", pattern):
+            if re.search(r"(?<!\\)[*+]|\{\d+,\}", pattern):
                 raise ValueError(f"{pattern!r}: say how often at most, as in {{1,80}}")
             try:
                 re.compile(pattern)
@@ -133,8 +134,8 @@ def _code_signature(code: AclCode, more: _CodeEntry | None) -> Signature:
 
 
 def fault_signature(found: Fault) -> Signature:
-    """The signature of a fault event; events without a known meaning share one."""
-    if found.meaning is None:
+    """The signature of a fault event; those of which unit or kind is unknown share one, as there may be any number."""
+    if found.meaning is None or not found.whole:
         return Signature("fault_event", "the device reported a fault event", "error", "device management")
     playbook: Playbook | None = "device_lost" if found.severity == "critical" else None
     return Signature(
@@ -147,7 +148,8 @@ def fault_signature(found: Fault) -> Signature:
     )
 
 
-_Tried = tuple[str, re.Pattern[str], Signature]
+_Tried = tuple[str, re.Pattern[str], Signature, bool]
+"""Literal, pattern, signature and whether it is a broad one."""
 
 
 class Matcher:
@@ -160,8 +162,8 @@ class Matcher:
     def match(self, text: str) -> Signature | None:
         """The signature a line fires, or None.
 
-        The device's fault events come first, then the catalogue in its order but for the broad ones at its end,
-        then ACL's codes, then the broad ones. What an engine quotes of a user's prompt fires nothing.
+        The device's fault events come first, then the catalogue in its order but for its broad entries, then ACL's
+        codes, then the broad entries. What an engine quotes of a user's prompt fires nothing.
         """
         found = self._find(text)
         return None if found is None or _REQUEST_ECHO.search(text) else found
@@ -170,15 +172,14 @@ class Matcher:
         event = fault_in(text)
         if event is not None:
             return fault_signature(event)
-        first: Signature | None = None
-        for literal, pattern, signature in self._tried:
+        broad: Signature | None = None
+        for literal, pattern, signature, is_broad in self._tried:
             if literal in text and pattern.search(text):
-                first = signature
-                break
-        if first is None or first.playbook == "cann_error" or first.source == "driver":
-            for code in codes_in(text):
-                return self._codes[code]
-        return first
+                if not is_broad:
+                    return signature
+                broad = broad or signature
+        codes = codes_in(text)
+        return self._codes[codes[0]] if codes else broad
 
 
 class Catalogue:
@@ -198,7 +199,7 @@ class Catalogue:
             {code: _code_signature(known, more.get(code)) for code, known in acl_codes().items()}
         )
         self._tried: tuple[_Tried, ...] = tuple(
-            (entry.literal, re.compile(entry.pattern or _whole(entry.literal)), signature)
+            (entry.literal, re.compile(entry.pattern or _whole(entry.literal)), signature, entry.broad)
             for entry, signature in zip(source.signatures, self.signatures, strict=True)
         )
 

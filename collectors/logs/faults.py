@@ -49,11 +49,12 @@ class FaultTable(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault event; `meaning` is None where neither the unit nor the kind is known."""
+    """One fault event; `meaning` is None where neither the unit nor the kind is known, `whole` if both are."""
 
     event_id: int
     meaning: str | None
     severity: Severity
+    whole: bool
 
 
 @cache
@@ -68,16 +69,17 @@ def fault(event_id: int) -> Fault:
     table = fault_table()
     special = table.special.get(event_id)
     if special is not None:
-        return Fault(event_id, special.meaning, special.severity)
+        return Fault(event_id, special.meaning, special.severity, True)
     unit = table.units.get((event_id & 0x7FFFFFFF) >> 17)
     kind = table.kinds.get(event_id & 0x1FFFF)
     if unit is None and kind is None:
-        return Fault(event_id, None, "error")
+        return Fault(event_id, None, "error", False)
     severity: Severity = kind.severity if kind is not None else "error"
     return Fault(
         event_id,
         f"{unit or 'unknown unit'}: {kind.meaning if kind is not None else 'unknown kind of fault'}",
         severity,
+        unit is not None and kind is not None,
     )
 
 

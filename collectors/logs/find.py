@@ -27,17 +27,20 @@ class Pattern:
 class Found:
     """A file: its kind and present path, what stays its own when it is renamed, and what changes when it is written.
 
-    `key` is device and inode, `status` size in bytes and the time of the last writing in nanoseconds.
+    `key` is device and inode, `status` size in bytes and the time of the last writing in nanoseconds, `glob` the
+    pattern that named it, None for a file that was found otherwise.
     """
 
     kind: str
     path: Path
     key: tuple[int, int]
     status: tuple[int, int]
+    glob: str | None = None
 
 
-def _found(kind: str, path: Path, status: os.stat_result) -> Found:
-    return Found(kind, path, (status.st_dev, status.st_ino), (status.st_size, status.st_mtime_ns))
+def _found(kind: str, path: Path, status: os.stat_result, pattern: str | None = None) -> Found:
+    key = (status.st_dev, status.st_ino)
+    return Found(kind, path, key, (status.st_size, status.st_mtime_ns), pattern)
 
 
 def find_files(patterns: Sequence[Pattern], notes: list[str]) -> list[Found]:
@@ -58,9 +61,9 @@ def find_files(patterns: Sequence[Pattern], notes: list[str]) -> list[Found]:
                 notes.append(f"{path}: cannot be looked at: {failure.strerror}")
                 continue
             if stat.S_ISREG(status.st_mode):
-                file = _found(pattern.kind, path, status)
+                file = _found(pattern.kind, path, status, pattern.glob)
                 found.setdefault(file.key, file)
-            else:
+            elif not glob.has_magic(pattern.glob):
                 notes.append(f"{path}: is no file that can be followed")
     if len(found) <= MAX_FILES:
         return list(found.values())
@@ -84,8 +87,8 @@ def _expanded(pattern: str, notes: list[str]) -> Iterator[Path]:
     yield from sorted(folder.glob(str(Path(*parts[plain:]))))
 
 
-def siblings(folder: Path, kind: str) -> dict[tuple[int, int], Found]:
-    """The regular files of a folder by device and inode; empty for a folder that is gone or forbidden."""
+def siblings(folder: Path, kind: str) -> dict[tuple[int, int], Found] | None:
+    """The regular files of a folder by device and inode; none for a folder that is gone, None if nobody can tell."""
     found: dict[tuple[int, int], Found] = {}
     try:
         with os.scandir(folder) as entries:
@@ -93,6 +96,8 @@ def siblings(folder: Path, kind: str) -> dict[tuple[int, int], Found]:
                 if entry.is_file(follow_symlinks=False) and not entry.name.endswith(_PACKED):
                     file = _found(kind, Path(entry.path), entry.stat(follow_symlinks=False))
                     found[file.key] = file
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
     except OSError:
-        return found
+        return None
     return found

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from collectors.logs.find import Found, Pattern, find_files, siblings
 from collectors.logs.line import MAX_LINE, lines_of
-from collectors.logs.position import EMPTY_MARK, Position, mark_at
+from collectors.logs.position import Position, mark_at
+from collectors.logs.rotation import holds, may_be_copy, moved, open_file, read_elsewhere, start, unreadable
 
 PASS_BYTES = 1024 * 1024
 """Read in one pass over all files; what is left waits for the next one."""
@@ -59,14 +58,20 @@ class _Former:
 class Follower:
     """Reads the files that `patterns` name.
 
-    `positions` are those of an earlier follower; with None, files that are there at the first pass are read from
-    their present end on, since what stands in them is not news. Files that come later are read from their start.
+    `positions` are those of an earlier follower, `followed` the globs it followed. Files of other globs that are
+    there at the first pass are read from their present end on, since what stands in them is not news. Files that
+    come later are read from their start.
     """
 
-    def __init__(self, patterns: Sequence[Pattern], positions: Iterable[Position] | None = None) -> None:
+    def __init__(
+        self,
+        patterns: Sequence[Pattern],
+        positions: Iterable[Position] = (),
+        followed: Collection[str] = (),
+    ) -> None:
         self._patterns = tuple(patterns)
-        self._from_end = positions is None
-        self._positions: dict[Key, Position] = {(p.device, p.inode): p for p in positions or ()}
+        self._not_news = {pattern.glob for pattern in patterns} - set(followed)
+        self._positions: dict[Key, Position] = {(p.device, p.inode): p for p in positions}
         self._statuses: dict[Key, tuple[int, int]] = {}
         self._turns: dict[Key, int] = {}
         self._turn = 0
@@ -92,7 +97,7 @@ class Follower:
             self._begin(file, former, reading)
         reading.remarks += [lost.remark for lost in former if lost.remark is not None]
         self._read_files([file for file in new if file.key in self._positions], left, reading)
-        self._from_end = False
+        self._not_news.clear()
         self._turns = {key: turn for key, turn in self._turns.items() if key in self._positions}
         self._statuses = {key: status for key, status in self._statuses.items() if key in self._positions}
         return reading
@@ -105,7 +110,7 @@ class Follower:
 
     def _find_renamed(self, files: dict[Key, Found]) -> list[_Former]:
         """Find the files that were read and now bear a name that no pattern has; gives those that are gone."""
-        folders: dict[Path, dict[Key, Found]] = {}
+        folders: dict[Path, dict[Key, Found] | None] = {}
         gone: list[_Former] = []
         for key, position in list(self._positions.items()):
             if key in files:
@@ -113,8 +118,11 @@ class Follower:
             folder = Path(position.path).parent
             if folder not in folders:
                 folders[folder] = siblings(folder, position.kind)
-            if key in folders[folder]:
-                files[key] = replace(folders[folder][key], kind=position.kind)
+            present = folders[folder]
+            if present is None:
+                continue  # it may well be there, and be read on when the folder can be listed again
+            if key in present:
+                files[key] = replace(present[key], kind=position.kind)
                 continue
             size, _ = self._statuses.get(key, (position.offset, 0))
             remark = f"{position.path}: removed before its last {size - position.offset} bytes were read"
@@ -133,8 +141,8 @@ class Follower:
                 # Of a file of which nothing was read, nothing tells whether this is it: device and inode may be reused.
                 del self._positions[key]
                 continue
-            if _holds(file, position, reading.notes) is not False:
-                self._positions[key] = _moved(position, file)
+            if holds(file, position, reading.notes) is not False:
+                self._positions[key] = moved(position, file)
                 continue
             remark = f"{position.path}: was cut or overwritten; lines written just before may be lost"
             cut.append(_Former(position, remark))
@@ -145,12 +153,12 @@ class Follower:
         """Add the copies that rotations made, where no pattern names them."""
         for lost in former:
             path = Path(lost.position.path)
-            for key, copy in siblings(path.parent, lost.position.kind).items():
+            for key, copy in (siblings(path.parent, lost.position.kind) or {}).items():
                 if (
                     key not in files
                     and lost.position.offset
-                    and _may_be_copy(copy, lost.position)
-                    and _holds(copy, lost.position, [])
+                    and may_be_copy(copy, lost.position)
+                    and holds(copy, lost.position, [])
                 ):
                     files[key] = copy
                     break
@@ -160,46 +168,46 @@ class Follower:
 
         Of a file that is still there nothing is read in a copy, since all of it will be read in the file itself.
         """
-        if self._from_end:
+        if file.glob in self._not_news:
             self._begin_at_end(file, reading)
             return
         for lost in former:
-            if _may_be_copy(file, lost.position) and lost.position.offset and _holds(file, lost.position, []):
-                self._positions[file.key] = _moved(lost.position, file)
+            if may_be_copy(file, lost.position) and lost.position.offset and holds(file, lost.position, []):
+                self._positions[file.key] = moved(lost.position, file)
                 lost.remark = None
                 return
         for position in self._positions.values():
-            if _may_be_copy(file, position) and (read := _read_elsewhere(file, position)) is not None:
+            if may_be_copy(file, position) and (read := read_elsewhere(file, position)) is not None:
                 self._positions[file.key] = read
                 return
-        self._positions[file.key] = _start(file)
+        self._positions[file.key] = start(file)
 
     def _begin_at_end(self, file: Found, reading: Reading) -> None:
-        descriptor = _open(file, reading.notes)
+        descriptor = open_file(file, reading.notes)
         if descriptor is None:
             return
         try:
             size = os.fstat(descriptor).st_size
             last = os.pread(descriptor, 1, size - 1) if size else b"\n"
-            position = _start(file).model_copy(
+            position = start(file).model_copy(
                 update={"offset": size, "mark": mark_at(descriptor, size), "skipping": last != b"\n"}
             )
             self._positions[file.key] = position
         except OSError as failure:
-            reading.notes.append(_unreadable(file, failure))
+            reading.notes.append(unreadable(file, failure))
         finally:
             os.close(descriptor)
 
     def _read_files(self, files: Sequence[Found], budget: int, reading: Reading) -> int:
         """Read of each file in turn, those first that have waited longest; gives what is left of the budget."""
         for file in sorted(files, key=lambda file: self._turns.get(file.key, 0)):
-            descriptor = _open(file, reading.notes)
+            descriptor = open_file(file, reading.notes)
             if descriptor is None:
                 continue
             try:
                 budget -= self._read_one(descriptor, file, budget, reading)
             except OSError as failure:
-                reading.notes.append(_unreadable(file, failure))
+                reading.notes.append(unreadable(file, failure))
             finally:
                 os.close(descriptor)
         return budget
@@ -254,85 +262,3 @@ def _end_of_line(descriptor: int, offset: int) -> tuple[int, bool]:
         if len(data) < FILE_BYTES:
             break
     return offset, True
-
-
-def _start(file: Found) -> Position:
-    return Position(
-        kind=file.kind,
-        path=str(file.path),
-        device=file.key[0],
-        inode=file.key[1],
-        offset=0,
-        mark=EMPTY_MARK,
-    )
-
-
-def _moved(position: Position, file: Found) -> Position:
-    """The same place in a file of another name or in a copy."""
-    return position.model_copy(update={"path": str(file.path), "device": file.key[0], "inode": file.key[1]})
-
-
-def _may_be_copy(file: Found, position: Position) -> bool:
-    """Whether a file's name is one that a rotation gives to copies of the position's file."""
-    original = Path(position.path)
-    return (
-        original.parent == file.path.parent
-        and len(file.path.name) > len(original.name)
-        and file.path.name.startswith(original.name.split(".")[0])
-    )
-
-
-def _read_elsewhere(copy: Found, position: Position) -> Position | None:
-    """The end of a file that is the beginning of the position's file; None if it is not."""
-    original = replace(copy, path=Path(position.path), key=(position.device, position.inode))
-    descriptor, other = _open(copy, []), _open(original, [])
-    try:
-        if descriptor is None or other is None:
-            return None
-        size = os.fstat(descriptor).st_size
-        mark = mark_at(descriptor, size)
-        if size == 0 or mark_at(other, size) != mark:
-            return None
-        return _start(copy).model_copy(update={"offset": size, "mark": mark})
-    except OSError:
-        return None
-    finally:
-        for opened in (descriptor, other):
-            if opened is not None:
-                os.close(opened)
-
-
-def _holds(file: Found, position: Position, notes: list[str]) -> bool | None:
-    """Whether a file begins with what was read up to a position; None, and a note, if it cannot be read."""
-    descriptor = _open(file, notes)
-    if descriptor is None:
-        return None
-    try:
-        return mark_at(descriptor, position.offset) == position.mark
-    except OSError as failure:
-        notes.append(_unreadable(file, failure))
-        return None
-    finally:
-        os.close(descriptor)
-
-
-def _unreadable(file: Found, failure: OSError) -> str:
-    mend = "; let the daemon's user read it" if failure.errno == errno.EACCES else ""
-    return f"{file.path}: cannot be read: {failure.strerror}{mend}"
-
-
-def _open(file: Found, notes: list[str]) -> int | None:
-    """A descriptor of just that file, or None and a note; a name that was given to another file gives None."""
-    try:
-        # Without waiting: the name may by now belong to a pipe.
-        descriptor = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as failure:
-        note = _unreadable(file, failure)
-        if failure.errno != errno.ENOENT and note not in notes:
-            notes.append(note)
-        return None
-    status = os.fstat(descriptor)
-    if (status.st_dev, status.st_ino) == file.key and stat.S_ISREG(status.st_mode):
-        return descriptor
-    os.close(descriptor)
-    return None

@@ -51,7 +51,6 @@ class KernelLog:
     ) -> None:
         self._path = path
         self._boot_id_path = boot_id_path
-        self._known = (boot_id, seq)
         self._read_record = read
         self._descriptor: int | None = None
         self._passing_over = False
@@ -111,13 +110,10 @@ class KernelLog:
             boot_id = self._boot_id_path.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError):
             boot_id = None
-        known_boot, known_seq = self._known
-        # Numbers begin anew at a boot. All of a new boot is news where an earlier one was followed.
-        self._passing_over = known_seq is None
-        self.seq = known_seq if boot_id is not None and boot_id == known_boot else None
-        if self._passing_over:
-            self.seq = -1  # also an empty buffer is known from now on
+        # Without a boot's name the numbers say nothing. Nothing was followed before, or nobody can tell: not news.
+        self._passing_over = self.seq is None or boot_id is None
+        if boot_id is None or boot_id != self.boot_id or self.seq is None:
+            self.seq = -1  # numbers begin anew at a boot, and all of a new boot is news
         self.boot_id = boot_id
-        self._known = (boot_id, self.seq)
         self._descriptor = descriptor
         return descriptor

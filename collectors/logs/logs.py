@@ -63,10 +63,11 @@ class LogsCollector:
         self._kept: Positions | None = None
         self._lines: dict[str, int] = {}
         self._tally = Tally()
+        self._episodes: tuple[Episode, ...] = ()
 
     def episodes(self) -> list[Episode]:
         """The latest things that were seen, the newest last; for pages and the doctor."""
-        return self._tally.episodes()
+        return list(self._episodes)
 
     async def collect(self, now: float) -> list[Sample]:
         """Read what is new; raises CollectorError while an earlier reading hangs. `notes` tells what is not read."""
@@ -101,6 +102,8 @@ class LogsCollector:
             self._tally.add(kind, path, events_of(lines, catalogue()), now)
         self._save(follower, notes)
         self._tell(now, remarks)
+        # Whole at once: pages read these while a pass goes on in its thread.
+        self._episodes = tuple(self._tally.episodes())
         self.notes = tuple([*notes, *remarks][:MAX_NOTES])
         return self._samples(now, reading.backlog)
 
@@ -120,13 +123,14 @@ class LogsCollector:
             )
         if self._journal is not None and kept is not None:
             self._journal.cursor = kept.journal_cursor
-        self._follower = Follower(self._patterns, kept.files if kept else None)
+        self._follower = Follower(self._patterns, kept.files if kept else (), kept.followed if kept else ())
         return self._follower
 
     def _save(self, follower: Follower, notes: list[str]) -> None:
         if self._positions_file is None or not self._remembers:
             return
         present = Positions(
+            followed=[pattern.glob for pattern in self._patterns],
             files=follower.positions,
             boot_id=self._kernel.boot_id if self._kernel else None,
             kernel_seq=self._kernel.seq if self._kernel else None,

@@ -34,11 +34,12 @@ class Position(BaseModel):
 
 
 class Positions(BaseModel):
-    """All that is kept: the files, the kernel's last record of one boot, the journal's cursor."""
+    """All that is kept: what was followed, the files, the kernel's last record of one boot, the journal's cursor."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     version: int = 1
+    followed: list[str] = []
     files: list[Position] = []
     boot_id: str | None = None
     kernel_seq: int | None = None

@@ -71,6 +71,7 @@ def test_a_fault_event_fires_by_its_id(node: int) -> None:
 
 def test_an_event_that_nobody_knows_is_still_an_event() -> None:
     assert fault_signature(fault(0xFFFFFFFF)).id == "fault_event"
+    assert fault_signature(fault(1 << 31 | 0x70 << 17 | 0x1FFFF)).id == "fault_event"
 
 
 def test_ids_are_unique_and_playbooks_used() -> None:
@@ -131,6 +132,7 @@ def test_a_sound_catalogue_is_taken() -> None:
     [
         (entry(playbook="pray"), "playbook"),
         (entry(more=", pattern: 'some error.*'"), "how often at most"),
+        (entry(more=", pattern: '(some+) error'"), "how often at most"),
         (entry(more=", pattern: 'some error('"), "unterminated"),
         (entry(more=", colour: red"), "colour"),
         (entry(code="{code: 7, cause: c, playbook: engine_dead, severity: error}"), "no ACL codes"),

@@ -46,6 +46,15 @@ def test_only_a_plain_path_must_be_there(tmp_path: Path) -> None:
     assert notes == [f"{tmp_path / 'none.log'}: is not there"]
 
 
+def test_only_a_plain_path_must_be_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.log").mkdir()
+    notes: list[str] = []
+    assert names(tmp_path, "*.log", notes) == []
+    assert notes == []
+    assert names(tmp_path, "a.log", notes) == []
+    assert notes == [f"{tmp_path / 'a.log'}: is no file that can be followed"]
+
+
 def test_a_forbidden_folder_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may read everything
     notes: list[str] = []

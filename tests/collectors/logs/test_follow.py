@@ -127,14 +127,47 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
     follower = following(tmp_path, "*.log")
     append(log, "one\n")
     follower.read()
-    save(kept, Positions(files=follower.positions))
+    glob = str(tmp_path / "*.log")
+    save(kept, Positions(files=follower.positions, followed=[glob]))
     append(log, "two\n")
     log.rename(tmp_path / "engine.log.1")
     log.write_text("three\n")
     positions = load(kept)
     assert positions is not None
-    again = Follower([Pattern("engine", str(tmp_path / "*.log"))], positions.files)
+    again = Follower([Pattern("engine", glob)], positions.files, positions.followed)
     assert sorted(lines(again.read())) == ["three", "two"]
+
+
+def test_what_is_followed_only_now_is_no_news_after_a_restart(tmp_path: Path) -> None:
+    (tmp_path / "engine.log").write_text("")
+    follower = following(tmp_path)
+    (tmp_path / "other.txt").write_text("an old story\n")
+    globs = [str(tmp_path / "engine.log"), str(tmp_path / "*.txt")]
+    again = Follower([Pattern("engine", glob) for glob in globs], follower.positions, globs[:1])
+    assert lines(again.read()) == []
+    append(tmp_path / "other.txt", "news\n")
+    assert lines(again.read()) == ["news"]
+
+
+def test_a_folder_that_cannot_be_listed_for_a_while_is_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "engine.log"
+    log.write_text("")
+    follower = following(tmp_path, "*.log")
+    append(log, "one\n")
+    follower.read()
+
+    def denied(*_: object, **__: object) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    append(log, "two\n")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(os, "scandir", denied)
+    reading = follower.read()
+    assert (lines(reading), reading.remarks, len(reading.notes)) == ([], [], 1)
+    monkeypatch.undo()
+    assert lines(follower.read()) == ["two"]
 
 
 def test_a_pass_is_bounded_and_the_rest_waits(tmp_path: Path) -> None:
@@ -201,7 +234,7 @@ def test_bytes_that_are_no_text_are_kept_as_numbers(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pipe.log").touch()
     follower = following(tmp_path, "*.log")
-    os.mkfifo(tmp_path / "b.log")
+    os.mkfifo(tmp_path / "b.log")  # named by a glob only: passed over
     (tmp_path / "c.log").write_text("text\n")
     really = os.open
 
@@ -213,7 +246,6 @@ def test_what_cannot_be_read_is_noted(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "open", denied)
     reading = follower.read()
     assert reading.notes == [
-        f"{tmp_path / 'b.log'}: is no file that can be followed",
         f"{tmp_path / 'c.log'}: cannot be read: Permission denied; let the daemon's user read it",
     ]
     monkeypatch.undo()
@@ -335,8 +367,10 @@ class Rotation(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        text = Positions(files=self.follower.positions).model_dump_json()
-        self.follower = Follower(self.pattern, Positions.model_validate_json(text).files)
+        followed = [pattern.glob for pattern in self.pattern]
+        text = Positions(files=self.follower.positions, followed=followed).model_dump_json()
+        kept = Positions.model_validate_json(text)
+        self.follower = Follower(self.pattern, kept.files, kept.followed)
 
     @invariant()
     def nothing_is_read_twice_or_invented(self) -> None:

@@ -99,6 +99,16 @@ def test_after_a_boot_all_records_count(kmsg: Path) -> None:
     log.close()
 
 
+def test_where_the_boot_has_no_name_old_records_are_no_news(kmsg: Path) -> None:
+    (kmsg.parent / "boot_id").unlink()
+    device = Device(record(1))
+    log = kernel_log(kmsg, device, boot_id="boot-1", seq=7)
+    assert log.read().lines == []
+    device.waiting = [record(2)]
+    assert log.read().lines == ["[    2.000000] text 2"]
+    log.close()
+
+
 def test_overwritten_records_are_said(kmsg: Path) -> None:
     device = Device(record(1), OSError(errno.EPIPE, "Broken pipe"), InterruptedError(), record(9))
     log = followed(kmsg, device)
@@ -144,6 +154,6 @@ def test_a_device_that_fails_is_opened_anew(kmsg: Path) -> None:
     reading = log.read()
     assert reading.lines == ["[    1.000000] text 1"]
     assert reading.notes == [f"{kmsg}: cannot be read: Input/output error"]
-    device.waiting = [record(2)]
+    device.waiting = [record(1), record(2)]
     assert log.read().lines == ["[    2.000000] text 2"]
     log.close()
