@@ -78,6 +78,7 @@ class _SignatureEntry(_Entry):
 
 class _CodeEntry(_Entry):
     code: int
+    seen: Text | None = None
     cause: Text
     playbook: Playbook
     severity: Severity
@@ -127,7 +128,7 @@ def _code_signature(code: AclCode, more: _CodeEntry | None) -> Signature:
         f"acl_{code.code}",
         code.meaning,
         more.severity if more else _group_severity(code.code),
-        code.name,
+        f"{code.name}, {more.seen}" if more and more.seen else code.name,
         more.cause if more else None,
         more.playbook if more else None,
     )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from collectors.logs.catalogue import UNRECOGNISED, Catalogue, Matcher, Signature
 from collectors.logs.codes import codes_in
-from collectors.logs.formats import continues, parse_line
+from collectors.logs.formats import Advice, advice_in, continues, parse_line
 from collectors.logs.line import Line, unwrap
 from collectors.logs.memory import MARK, OutOfMemory, parse_out_of_memory
 
 MAX_TEXT = 400
 """Characters of a line that an event keeps."""
+ADVICE_LINES = 6
+"""CANN's advice stands within this many lines below its error."""
 
 _ERRORS = ("error", "critical")
 
@@ -22,7 +24,7 @@ class Event:
     """One line that means something.
 
     `count` is how many occurrences it stands for, `line` what is known of it (text cut to `MAX_TEXT`), `codes` the
-    ACL codes in it, `memory` the figures of an out-of-memory error.
+    ACL codes in it, `memory` the figures of an out-of-memory error, `advice` what CANN wrote below it.
     """
 
     signature: Signature
@@ -30,16 +32,30 @@ class Event:
     count: int = 1
     codes: tuple[int, ...] = ()
     memory: OutOfMemory | None = None
+    advice: Advice | None = None
 
 
-def events_of(lines: Iterable[str], shipped: Catalogue) -> Iterator[Event]:
+def events_of(lines: Iterable[str], shipped: Catalogue) -> list[Event]:
     """The events in bounded lines, which are searched together: give it a block, not a line."""
     block = list(lines)
     matcher = shipped.narrowed("\n".join(block))
-    for line in block:
-        event = event_of(line, matcher)
+    found: list[Event] = []
+    last = 0
+    for number, raw in enumerate(block):
+        event = event_of(raw, matcher)
         if event is not None:
-            yield event
+            found.append(event)
+            last = number
+        elif found and number - last <= ADVICE_LINES and (advice := advice_in(raw)) is not None:
+            found[-1] = advised(found[-1], advice)
+    return found
+
+
+def advised(event: Event, advice: Advice) -> Event:
+    """The event with what CANN wrote below it; the first cause and the first solution count."""
+    known = event.advice or Advice()
+    merged = Advice(known.cause or advice.cause, known.solution or advice.solution)
+    return replace(event, advice=merged)
 
 
 def event_of(raw: str, matcher: Matcher, parsed: Line | None = None) -> Event | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from collectors.logs.kernel import parse_kernel
 from collectors.logs.line import Level, Line, level_named, unwrap
@@ -171,6 +171,28 @@ def _line(name: str, found: re.Match[str]) -> Line:
 def _number(text: str | None) -> int | None:
     # torch_npu writes -1 for a device or rank it does not know.
     return int(text) if text is not None and not text.startswith("-") else None
+
+
+_ADVICE = re.compile(r"(?:^|\s)(?P<what>Possible Cause|Solution): {0,4}(?P<text>.{1,400})")
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What CANN itself adds to one of its errors, on indented lines below it."""
+
+    cause: str | None = None
+    solution: str | None = None
+
+
+def advice_in(raw: str) -> Advice | None:
+    """The `Possible Cause:` or `Solution:` that a line holds, within whatever wraps it; None for other lines."""
+    if "Possible Cause:" not in raw and "Solution:" not in raw:
+        return None
+    found = _ADVICE.search(raw)
+    if found is None:
+        return None
+    text = found["text"].strip()
+    return Advice(cause=text) if found["what"] == "Possible Cause" else Advice(solution=text)
 
 
 def continues(raw: str) -> bool:

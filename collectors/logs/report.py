@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from collectors.logs.catalogue import catalogue
 from collectors.logs.codes import acl_codes
-from collectors.logs.events import Event, event_of
-from collectors.logs.formats import continues, parse_line
+from collectors.logs.events import ADVICE_LINES, Event, advised, event_of
+from collectors.logs.formats import Advice, advice_in, continues, parse_line
 from collectors.logs.kernel import parse_kernel, parse_kmsg
 from collectors.logs.line import Line, lines_of
 
@@ -44,6 +44,7 @@ def _report(text: str, parse: Callable[[str], Line | None]) -> Json:
     levels: Counter[str] = Counter()
     found: dict[str, list[tuple[int, Event]]] = {}
     unknown: list[str] = []
+    latest: list[tuple[int, Event]] | None = None
     lines = list(lines_of(text))
     matcher = catalogue().narrowed("\n".join(lines))
     read = 0
@@ -54,7 +55,10 @@ def _report(text: str, parse: Callable[[str], Line | None]) -> Json:
         line = parse(raw)
         event = event_of(raw, matcher, line)
         if event is not None:
-            found.setdefault(event.signature.id, []).append((number, event))
+            latest = found.setdefault(event.signature.id, [])
+            latest.append((number, event))
+        elif latest and number - latest[-1][0] <= ADVICE_LINES and (advice := advice_in(raw)) is not None:
+            latest[-1] = (latest[-1][0], advised(latest[-1][1], advice))
         if line is not None:
             formats[line.format] += 1
             if line.level is not None:
@@ -87,6 +91,7 @@ def _group(group: list[tuple[int, Event]]) -> Json:
     number, first = group[0]
     signature = first.signature
     codes = sorted({code for _, event in group for code in event.codes})
+    advice = next((event.advice for _, event in group if event.advice is not None), Advice())
     stamps = [event.line.stamp for _, event in group if event.line.stamp is not None]
     return {
         "signature": signature.id,
@@ -99,6 +104,8 @@ def _group(group: list[tuple[int, Event]]) -> Json:
         "first_line_number": number,
         "first_line": _line(first.line),
         "last_stamp": stamps[-1] if stamps else None,
+        "cause_it_says": advice.cause,
+        "solution_it_says": advice.solution,
         "codes": [
             {"code": code, "name": acl_codes()[code].name, "meaning": acl_codes()[code].meaning}
             for code in codes

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from collectors.logs.catalogue import catalogue
 from collectors.logs.events import MAX_TEXT, Event, events_of
+from collectors.logs.formats import Advice
 from collectors.logs.line import lines_of
 
 
@@ -51,6 +52,23 @@ def test_an_error_of_the_driver_counts_at_any_priority_of_the_kernel() -> None:
 def test_a_line_of_no_format_may_still_mean_something() -> None:
     (found,) = events("  dcmi model initialized failed, because the device is used. ret is -8020")
     assert (found.signature.id, found.line.format) == ("device_in_use", "text")
+
+
+def test_what_cann_advises_belongs_to_its_error() -> None:
+    (found,) = events(
+        "EL0004: [PID: 71] 2026-02-03-04:05:06.700.800 Failed to allocate memory.\n"
+        "(Worker rank=3 pid=50) ERROR 02-03 04:05:06 [x.py:5]         Possible Cause: Memory is short.\n"
+        "        Solution: Close other programs.\n"
+        "        Solution: Another one.\n"
+        "        TraceBack (most recent call last):\n"
+    )
+    assert found.advice == Advice("Memory is short.", "Close other programs.")
+
+
+def test_advice_far_below_belongs_to_something_else() -> None:
+    (found,) = events("EL0004: x\n" + "a line\n" * 9 + "        Solution: Close other programs.\n")
+    assert found.advice is None
+    assert events("        Solution: Close other programs.\n") == []
 
 
 def test_an_event_keeps_the_start_of_a_long_line() -> None:

@@ -62,6 +62,7 @@ def test_one_entry_a_signature() -> None:
     assert (first["severity"], first["playbook"]) == ("error", "kernel_exception")
     assert first["likely_cause"] == "a kernel hangs, or waits for another rank"
     assert first["first_line"]["pid"] == 71
+    assert (first["cause_it_says"], first["solution_it_says"]) == (None, "none")
 
 
 def test_unknown_lines_are_listed_and_the_rest_counted() -> None:
