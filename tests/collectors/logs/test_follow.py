@@ -300,6 +300,19 @@ class Rotation(RuleBasedStateMachine):
     def write(self, count: int, width: int) -> None:
         self.write_to(self.live, count, width)
 
+    @rule()
+    def write_in_two(self) -> None:
+        whole = f"{self.written:05} in two"
+        self.written += 1
+        self.expected.append(whole)
+        append(self.live, whole[:8])
+        self.touch(self.live)
+        self.pending[self.live].append(whole)
+        self.look()
+        append(self.live, whole[8:] + "\n")
+        self.touch(self.live)
+        self.pending[self.live].append(whole)
+
     @rule(count=st.integers(1, 5))
     def write_late(self, count: int) -> None:
         """The writer has not noticed the rotation yet."""
@@ -378,5 +391,65 @@ class Rotation(RuleBasedStateMachine):
         assert self.read_lines.keys() <= set(self.expected)
 
 
+class RotationOutOfSight(Rotation):
+    """The same where the pattern names the live file only: what was seen once is found again, what never was is not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pattern = [Pattern("engine", str(self.live))]
+        self.follower = Follower(self.pattern)
+        self.follower.read()
+        self.seen = True
+        """Whether a pass has seen the present live file."""
+        self.begun = False
+        """Whether something of the present live file was read."""
+        self.out_of_sight: set[Path] = set()
+
+    def write_to(self, path: Path, count: int, width: int) -> None:
+        super().write_to(path, count, width)
+        if path in self.out_of_sight:
+            self.may_be_lost.update(self.expected[-count:])
+            self.losses += 1
+
+    def lose(self, target: Path) -> None:
+        self.out_of_sight.add(target)
+        self.may_be_lost.update(self.pending.get(target, []))
+        self.losses += 1
+
+    @rule()
+    def rename(self) -> None:
+        super().rename()
+        if not self.seen:
+            self.lose(self.folder / f"live.log.{self.rotated}")
+        self.seen = self.begun = False
+
+    @rule()
+    def copy_and_cut(self) -> None:
+        super().copy_and_cut()
+        if not self.begun:
+            self.lose(self.folder / f"live.log.{self.rotated}")
+        self.begun = False
+
+    @rule()
+    def copy_read_and_cut(self) -> None:
+        super().copy_read_and_cut()
+        if not self.begun:
+            self.lose(self.folder / f"live.log.{self.rotated}")
+        self.begun = False
+
+    @rule()
+    def cut(self) -> None:
+        super().cut()
+        self.begun = False
+
+    @rule()
+    def look(self) -> None:
+        super().look()
+        self.seen = True
+        self.begun = self.begun or "\n" in self.live.read_text()
+
+
 TestRotation = Rotation.TestCase
+TestRotationOutOfSight = RotationOutOfSight.TestCase
+TestRotationOutOfSight.settings = settings(max_examples=120, stateful_step_count=30)
 TestRotation.settings = settings(max_examples=120, stateful_step_count=30)
