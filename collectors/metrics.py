@@ -9,6 +9,8 @@ from collectors.sample import SERVER
 
 __all__ = ["METRICS", "Combine", "Kind", "Metric"]
 
+LOG_EVENT = ("severity", "signature", "source")
+
 
 def _engine(
     name: str,
@@ -262,6 +264,40 @@ _ROWS = (
         "Samples not kept because the limit of series was reached.",
         "samples",
         "counter",
+    ),
+    # Logs.
+    Metric(
+        "trimtab_log_events_total",
+        "Log lines that tell of something, by signature.",
+        "events",
+        "counter",
+        LOG_EVENT,
+    ),
+    Metric(
+        "trimtab_log_event_time_seconds",
+        "When the signature's last line was read, in Unix time.",
+        "seconds",
+        labels=LOG_EVENT,
+        combine="max",
+    ),
+    Metric("trimtab_log_lines_total", "Log lines read.", "lines", "counter", ("source",)),
+    Metric("trimtab_log_backlog_bytes", "Logs not read yet.", "bytes", labels=("source",)),
+    *(
+        Metric(
+            f"npu_out_of_memory_{figure}_bytes",
+            f"{what}, at the last out-of-memory error that a log tells of.",
+            "bytes",
+            labels=("device", "source"),
+            combine="max",
+        )
+        for figure, what in (
+            ("requested", "Device memory asked for in vain"),
+            ("capacity", "Device memory there was"),
+            ("allocated", "Device memory in use by tensors of the process"),
+            ("active", "Device memory in use by tensors or still by a stream"),
+            ("free", "Device memory that nobody held"),
+            ("reserved", "Device memory that PyTorch's allocator held"),
+        )
     ),
     # Names that operators of this field already use.
     Metric(

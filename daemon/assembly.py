@@ -12,6 +12,8 @@ from collectors.hccn import HccnCollector
 from collectors.history import History
 from collectors.host import HostCollector
 from collectors.identity import Identities
+from collectors.logs.find import Pattern
+from collectors.logs.logs import LogsCollector, ascend_patterns
 from collectors.npu_exporter import NpuExporterCollector
 from collectors.npu_exporter_links import NpuExporterLinksCollector
 from collectors.npu_smi import NpuSmiCollector
@@ -23,7 +25,7 @@ from daemon.engine.hot import HotEngine
 from daemon.engine_sources import engine_sources, stall_probe
 from daemon.errors import ConfigError
 from daemon.modes import Modes
-from daemon.paths import engine_pid
+from daemon.paths import ascend_log_dir, engine_pid, state_dir
 from daemon.quiet_hours import QuietHours
 
 
@@ -43,8 +45,11 @@ def hot_engine(config: Config) -> HotEngine:
         raise ConfigError(str(error)) from error
 
 
-def collectors(config: Config, history: History) -> list[Collector]:
-    """The sources of samples, in the order in which they are shown; `history` tells them the devices' names."""
+def collectors(config: Config, history: History, *, lasting: bool = True) -> list[Collector]:
+    """The sources of samples, in the order in which they are shown; `history` tells them the devices' names.
+
+    With `lasting` false, for a single look, no source keeps where it left off.
+    """
     collect = config.collect
     try:
         found: list[Collector] = engine_sources(config)
@@ -68,6 +73,8 @@ def collectors(config: Config, history: History) -> list[Collector]:
     if collect.host.enabled:
         interval = collect.host.interval_seconds
         found.append(HostCollector((Path("/"),), engine_pid=engine_pid, interval_seconds=interval))
+    if collect.logs.enabled:
+        found.append(_logs(config, lasting))
     return found
 
 
@@ -97,10 +104,26 @@ def _device_sources(config: Config, identities: Identities) -> list[Collector]:
     return found
 
 
-def runner(config: Config, history: History) -> Runner:
-    """What reads the sources into the history."""
+def _logs(config: Config, lasting: bool) -> LogsCollector:
+    logs = config.collect.logs
+    kmsg = config.deployment != "sidecar" if logs.kmsg is None else logs.kmsg
+    return LogsCollector(
+        [
+            *ascend_patterns(logs.ascend_dir or ascend_log_dir()),
+            *(Pattern("engine", name) for name in logs.engine),
+        ],
+        positions_file=state_dir() / "log-positions.json",
+        remembers=lasting,
+        kmsg=Path("/dev/kmsg") if kmsg and not logs.journald else None,
+        journal=("journalctl",) if logs.journald else None,
+        interval_seconds=logs.interval_seconds,
+    )
+
+
+def runner(config: Config, history: History, *, lasting: bool = True) -> Runner:
+    """What reads the sources into the history; with `lasting` false no source keeps where it left off."""
     collect = config.collect
-    found = collectors(config, history)
+    found = collectors(config, history, lasting=lasting)
     if collect.probe.enabled:
         found.append(stall_probe(config, history))
     limits = {

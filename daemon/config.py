@@ -182,6 +182,19 @@ class HostSource(Section):
     interval_seconds: Seconds = Field(default=5.0, description="how often it is read")
 
 
+class LogsSource(Section):
+    """Logs of the Ascend stack, the engine and the kernel."""
+
+    enabled: bool = Field(default=True, description="read them")
+    ascend_dir: FilePath | None = Field(
+        default=None, description="CANN's log folder; unset: $ASCEND_PROCESS_LOG_PATH, else ~/ascend/log"
+    )
+    engine: list[str] = Field(default=[], description="files with what the engine prints: paths or globs")
+    kmsg: bool | None = Field(default=None, description="/dev/kmsg; unset: on, but off in the sidecar shape")
+    journald: bool = Field(default=False, description="read the kernel's log of the journal instead")
+    interval_seconds: Seconds = Field(default=5.0, description="how often they are read")
+
+
 class CollectSection(Section):
     """The sources of samples."""
 
@@ -191,6 +204,7 @@ class CollectSection(Section):
     dcmi: DcmiSource = DcmiSource()
     hccn: HccnSource = HccnSource()
     host: HostSource = HostSource()
+    logs: LogsSource = LogsSource()
     engines: list[WatchedEngineSection] = Field(default=[])
     probe: ProbeSection = ProbeSection()
 

@@ -43,6 +43,12 @@ def config_file(environ: Mapping[str, str] = os.environ) -> Path | None:
     return None
 
 
+def ascend_log_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where CANN writes its logs: `$ASCEND_PROCESS_LOG_PATH`, else `~/ascend/log`."""
+    chosen = environ.get("ASCEND_PROCESS_LOG_PATH")
+    return Path(chosen).expanduser() if chosen else Path.home() / "ascend" / "log"
+
+
 def engine_key(url: str) -> str:
     """A short file-name-safe key of an engine's address."""
     return hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:12]

@@ -25,7 +25,7 @@ def collect(
     as_json: JsonOption = False,
 ) -> None:
     """Read every source once and print the samples; a source that fails is said and gives none."""
-    runner = assembly.runner(configured(config), History())
+    runner = assembly.runner(configured(config), History(), lasting=False)
     if source is not None and source not in runner.names:
         raise UserError(
             f"no source {source!r} in this configuration: there are {', '.join(runner.names)}", USAGE

@@ -34,6 +34,7 @@ SECTIONS = {
     "The engine": "Read of the engine's own `/metrics`; `engine` is the data-parallel rank, `server` an engine watched "
     "beside the tuned one: who asks for no `server` gets the tuned one alone.",
     "The host": "Of the machine the daemon runs on.",
+    "Logs": "Counted in the logs that are followed: see [logs.md](logs.md).",
     "Trimtab itself": "A source's age, success and notes are how a dead or half-readable source is seen.",
     "Names already in use": "The same readings under the names that operators of this field already use.",
 }
@@ -45,6 +46,8 @@ def section(metric: Metric) -> str:
     if metric in LINK_ROWS:
         return "The links of a device"
     for prefix, title in (
+        ("npu_out_of_memory_", "Logs"),
+        ("trimtab_log_", "Logs"),
         ("npu_", "Devices"),
         ("trimtab_engine_", "The engine"),
         ("trimtab_host_", "The host"),

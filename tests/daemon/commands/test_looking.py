@@ -18,6 +18,7 @@ def test_collect_prints_samples_and_says_what_failed(trimtab: Trimtab, config: s
         "vllm": True,
         "npu_smi": False,
         "host": True,
+        "logs": True,
     }
     assert told.err.startswith("trimtab: source npu_smi: ")
 
