@@ -2,45 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collectors.derived_metrics import DERIVED_ROWS
+from collectors.metric import DEVICE, ENGINE, Combine, Kind, Metric
+from collectors.metric import device_metric as _device
 
-Kind = Literal["gauge", "counter", "histogram"]
-Combine = Literal["sum", "mean", "max", "min"]
-
-DEVICE = ("npu", "chip", "name")
-ENGINE = ("engine", "model")
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One canonical name.
-
-    `unit` is the base unit of the value; `labels` are the label names a sample may carry; `combine` says how
-    the series of several devices or engine ranks make one figure when a reader asks for no particular one.
-    """
-
-    name: str
-    help: str
-    unit: str
-    kind: Kind = "gauge"
-    labels: tuple[str, ...] = ()
-    combine: Combine = "sum"
-
-    def __post_init__(self) -> None:
-        if (self.kind == "counter") != self.name.endswith("_total"):
-            raise ValueError(f"{self.name}: counters, and only they, end in _total; got kind {self.kind}")
-
-
-def _device(
-    name: str,
-    help: str,
-    unit: str,
-    kind: Kind = "gauge",
-    combine: Combine = "sum",
-    more: tuple[str, ...] = (),
-) -> Metric:
-    return Metric(f"npu_{name}", help, unit, kind, DEVICE + more, combine)
+__all__ = ["METRICS", "Combine", "Kind", "Metric"]
 
 
 def _engine(
@@ -73,6 +39,13 @@ _ROWS = (
     _device("cube_usage_ratio", "Share of time the cube (matrix) cores were busy.", "ratio", combine="mean"),
     _device("overall_usage_ratio", "Share of time any core was busy.", "ratio", combine="mean"),
     _device("aicore_frequency_hertz", "Current clock of the AI cores.", "hertz", combine="min"),
+    _device("aicore_rated_frequency_hertz", "Clock the AI cores can keep up.", "hertz", combine="min"),
+    _device(
+        "throttled",
+        "1 if something but idleness holds the AI cores below their rated clock, 0 if not; absent if unknown.",
+        "1",
+        combine="max",
+    ),
     _device("hbm_used_bytes", "On-chip memory (HBM) in use.", "bytes"),
     _device("hbm_total_bytes", "On-chip memory (HBM) there is.", "bytes"),
     _device("hbm_bandwidth_usage_ratio", "Share of the HBM bandwidth in use.", "ratio", combine="mean"),
@@ -151,6 +124,7 @@ _ROWS = (
     Metric("trimtab_host_swap_used_bytes", "Swap in use.", "bytes"),
     Metric("trimtab_host_disk_free_bytes", "Free space for an ordinary user.", "bytes", labels=("path",)),
     Metric("trimtab_host_disk_total_bytes", "Size of the file system.", "bytes", labels=("path",)),
+    *DERIVED_ROWS,
     # Trimtab itself.
     Metric("trimtab_build_info", "Version of Trimtab; always 1.", "1", labels=("version",), combine="max"),
     Metric(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from change.engine import EngineError
+from collectors.derived import DerivedCollector
 from collectors.history import History
 from collectors.host import HostCollector
 from collectors.npu_exporter import NpuExporterCollector
@@ -76,9 +77,12 @@ def collectors(config: Config) -> list[Collector]:
 
 def runner(config: Config, history: History) -> Runner:
     """What reads the sources into the history."""
+    sources = collectors(config)
+    if config.collect.derived.enabled:
+        sources.append(DerivedCollector(history, interval_seconds=config.collect.derived.interval_seconds))
     # npu-smi ends and kills its own child at its time-out; the runner's is only a second net.
     return Runner(
-        collectors(config),
+        sources,
         history,
         timeouts={"npu_smi": config.collect.npu_smi.timeout_seconds + 5.0} if config.reads_npu_smi else None,
     )

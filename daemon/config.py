@@ -257,6 +257,15 @@ class HostSource(Section):
     interval_seconds: Seconds = Field(default=5.0, description="how often it is read")
 
 
+class DerivedSource(Section):
+    """Figures derived from what the other sources gave."""
+
+    enabled: bool = Field(default=True, description="derive them")
+    interval_seconds: Annotated[float, Field(gt=0, le=120)] = Field(
+        default=10.0, description="how often they are derived"
+    )
+
+
 class CollectSection(Section):
     """The sources of samples."""
 
@@ -264,6 +273,7 @@ class CollectSection(Section):
     npu_smi: NpuSmiSource = NpuSmiSource()
     npu_exporter: NpuExporterSource = NpuExporterSource()
     host: HostSource = HostSource()
+    derived: DerivedSource = DerivedSource()
 
 
 class WebSection(Section):
