@@ -38,9 +38,12 @@ def unexplained_growth(times: Floats, reserved: Floats, allocated: Floats) -> fl
     mean_times, reserved = block_means(times, reserved, BLOCK_SECONDS)
     if len(mean_times) == 0 or mean_times[-1] - mean_times[0] < GROWTH_LEAST_SECONDS - BLOCK_SECONDS:
         return None
-    steady = steady_growth(mean_times, reserved)
-    if steady is None:
+    found = steady_growth(mean_times, reserved)
+    if found is None:
         return None
+    _, steady = found
+    if steady <= 0.0:
+        return 0.0
     _, allocated = block_means(times, allocated, BLOCK_SECONDS)
     return max(steady - max(theil_sen(mean_times, allocated).high, 0.0), 0.0)
 

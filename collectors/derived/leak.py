@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from collectors.derived.trend import Floats, block_means, steady_growth, theil_sen
+from collectors.derived.trend import Floats, block_means, steady_growth
 from collectors.history import History
 from collectors.sample import Labels, Sample
 
@@ -64,13 +64,14 @@ def growth(times: Floats, values: Floats, before: Floats) -> Growth | None:
     times, values = block_means(times, values, BLOCK_SECONDS)
     if len(times) == 0 or times[-1] - times[0] < LEAST_SECONDS - BLOCK_SECONDS:
         return None
-    low = steady_growth(times, values)
-    if low is None:
+    found = steady_growth(times, values)
+    if found is None:
         return None
+    whole, low = found
     last = values[times >= times[-1] - (times[-1] - times[0]) / 4.0]
     if len(before) and np.median(last) <= before.max():
         low = min(low, 0.0)
-    return Growth(theil_sen(times, values).middle * HOUR, low * HOUR)
+    return Growth(whole.middle * HOUR, low * HOUR)
 
 
 def samples(history: History, now: float) -> Iterator[Sample]:

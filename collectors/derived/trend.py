@@ -46,21 +46,21 @@ def block_means(times: Floats, values: Floats, seconds: float) -> tuple[Floats, 
     return mean_times, np.bincount(blocks, values)[held] / counts[held]
 
 
-def steady_growth(times: Floats, values: Floats) -> float | None:
-    """The growth per second that holds all along: above 0 only if the whole and every part of it grows.
+def steady_growth(times: Floats, values: Floats) -> tuple[Slope, float] | None:
+    """The slope over the whole, and the growth per second that holds all along.
 
-    It is the least of the lower bounds of the slopes over the whole and over each quarter of its time, and
-    of the growth from each quarter's median to the next. None if a quarter has too few points.
+    That is the least of the lower bounds of the slopes over the whole and over each quarter of its time, and
+    of the growth from each quarter's median to the next: above 0 only if every part of it grows. None if a
+    quarter has too few points.
     """
     edges = np.linspace(times[0], times[-1], PARTS + 1) if len(times) else np.zeros(PARTS + 1)
     places = np.searchsorted(times, edges[1:-1])
     parts = list(zip(np.split(times, places), np.split(values, places), strict=True))
     if any(len(part_times) < LEAST_POINTS for part_times, _ in parts):
         return None
+    whole = theil_sen(times, values)
     levels = np.array([np.median(part) for _, part in parts])
-    between = np.diff(levels) / (edges[1] - edges[0])
-    least = float(between.min())
-    if least <= 0.0:
-        return least
-    bounds = [theil_sen(*part).low for part in parts]
-    return min(least, theil_sen(times, values).low, *bounds)
+    least = min(float(np.diff(levels).min() / (edges[1] - edges[0])), whole.low)
+    if least > 0.0:  # else no part can make it a growth again
+        least = min(least, *(theil_sen(*part).low for part in parts))
+    return whole, least
