@@ -17,7 +17,7 @@ BASELINE_SECONDS = 20 * 3600.0
 """How far back the usual share is looked for, which differs from model to model (a healthy one may have 0.3)."""
 RECENT_SECONDS = 3600.0
 """The last hour is what is compared with the baseline, so it is no part of it; growth is looked for in it."""
-BASELINE_READINGS = 60
+BASELINE_LEAST_SECONDS = 3600.0
 GROWTH_LEAST_SECONDS = 1800.0
 BLOCK_SECONDS = 60.0
 HOUR = 3600.0
@@ -56,9 +56,9 @@ def samples(history: History, now: float) -> Iterator[Sample]:
         newest = fragmentation(latest[1][-1:], latest[2][-1:])
         if len(newest) and own in live:
             yield Sample("npu_allocator_fragmentation_ratio", float(newest[0]), now, own)
-        _, *before = _pairs(history, own, now - BASELINE_SECONDS, now - RECENT_SECONDS)
+        times, *before = _pairs(history, own, now - BASELINE_SECONDS, now - RECENT_SECONDS)
         usual = fragmentation(*before)
-        if len(usual) >= BASELINE_READINGS:
+        if len(usual) and np.ptp(times) >= BASELINE_LEAST_SECONDS:
             yield Sample("npu_allocator_fragmentation_baseline_ratio", float(np.median(usual)), now, own)
         growth = unexplained_growth(*latest)
         if growth is not None:

@@ -19,7 +19,7 @@ LEAST_SECONDS = 6 * 3600.0
 BLOCK_SECONDS = 600.0
 BEFORE_SECONDS = 24 * 3600.0
 """What was there before the window, as far as the history goes, is compared too: a daily swing rises for half
-a day and comes no higher than the day before."""
+a day and comes hardly higher than the day before."""
 HOUR = 3600.0
 
 
@@ -68,8 +68,9 @@ def growth(times: Floats, values: Floats, before: Floats) -> Growth | None:
     if found is None:
         return None
     whole, low = found
-    last = values[times >= times[-1] - (times[-1] - times[0]) / 4.0]
-    if len(before) and np.median(last) <= before.max():
+    quarter = (times[-1] - times[0]) / 4.0
+    last = float(np.median(values[times >= times[-1] - quarter]))
+    if len(before) and last < before.max() + whole.middle * quarter:
         low = min(low, 0.0)
     return Growth(whole.middle * HOUR, low * HOUR)
 

@@ -59,8 +59,9 @@ def steady_growth(times: Floats, values: Floats) -> tuple[Slope, float] | None:
     if any(len(part_times) < LEAST_POINTS for part_times, _ in parts):
         return None
     whole = theil_sen(times, values)
-    levels = np.array([np.median(part) for _, part in parts])
-    least = min(float(np.diff(levels).min() / (edges[1] - edges[0])), whole.low)
+    middles = np.array([[np.median(part_times), np.median(part)] for part_times, part in parts])
+    apart, grown = np.diff(middles, axis=0).T
+    least = min(float(np.min(grown / apart)), whole.low)
     if least > 0.0:  # else no part can make it a growth again
         least = min(least, *(theil_sen(*part).low for part in parts))
     return whole, least
