@@ -20,6 +20,8 @@ SHUFFLES = 199
 """Gives a significance in steps of half a percent."""
 CLIP_DEVIATIONS = 4.0
 """One request that waited a minute must not be the whole of the series."""
+ROUNDING = 1e-9
+"""Of the level; a series that varies less is constant, and what is left of it is the rounding of the arithmetic."""
 LEAST_LINES, MOST_LINES = 4, 15
 """Lines of the spectrum on either side that tell the noise at a line; a period is one line or a comb of them."""
 SAME_PEAK_RATIO = 0.6
@@ -51,8 +53,11 @@ def find_period(series: Floats, *, seed: int = 0) -> Period | None:
     longest = len(series) // CYCLES
     if longest <= SHORTEST_LAG or known.mean() < LEAST_KNOWN_RATIO:
         return None
+    centre = float(np.median(series[known]))
+    if float(np.abs(series[known] - centre).max()) <= ROUNDING * abs(centre):
+        return None
     rest, known = _without_memory(_detrended(_clipped(series, known), known, 2 * longest), known)
-    if known.sum() < longest or not np.any(rest[known] != 0.0):
+    if known.sum() < longest:
         return None
     draw = np.random.default_rng(seed)
     rows = np.zeros((SHUFFLES + 1, len(rest)))
