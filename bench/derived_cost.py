@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Sequence
 
-from collectors.derived import FINDINGS, DerivedCollector
+from collectors.derived import DerivedCollector, all_findings
 from collectors.history import History
 from collectors.sample import Distribution, Sample, labels
 
@@ -86,7 +86,7 @@ def measure(history: History, interval_seconds: float = 10.0) -> dict[str, float
     """CPU milliseconds of each finding (the second run, warm), and of all per second of collection."""
     found: dict[str, float] = {}
     per_second = 0.0
-    for finding in FINDINGS:
+    for finding in all_findings():
         for _ in range(2):
             began = time.process_time()
             samples = list(finding.derive(history, NOW))
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(
         f"{chosen.chips} chips, {chosen.engines} engines, {found['series']:.0f} series, {HOURS} h of readings"
     )
-    for finding in FINDINGS:
+    for finding in all_findings():
         print(
             f"  {finding.name:<16}{found[finding.name]:8.2f} ms  {found[finding.name + '_samples']:5.0f} samples"
             f"  every {max(finding.every_seconds, 10.0):.0f} s"

@@ -75,11 +75,14 @@ def collectors(config: Config) -> list[Collector]:
     return found
 
 
-def runner(config: Config, history: History) -> Runner:
-    """What reads the sources into the history."""
+def runner(config: Config, history: History, *, derive: bool = True) -> Runner:
+    """What reads the sources into the history; without `derive` no figures are derived from it."""
     sources = collectors(config)
-    if config.collect.derived.enabled:
-        sources.append(DerivedCollector(history, interval_seconds=config.collect.derived.interval_seconds))
+    derived = config.collect.derived
+    if derive and derived.enabled:
+        sources.append(
+            DerivedCollector(history, interval_seconds=derived.interval_seconds, engines=derived.engines)
+        )
     # npu-smi ends and kills its own child at its time-out; the runner's is only a second net.
     return Runner(
         sources,

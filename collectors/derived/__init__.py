@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -23,6 +24,7 @@ from collectors.derived import (
     throttling,
     ttft_period,
 )
+from collectors.derived.cards import Engines
 from collectors.history import History
 from collectors.sample import CollectorError, Sample
 
@@ -44,22 +46,24 @@ class Finding:
     every_seconds: float = 0.0
 
 
-FINDINGS = (
-    Finding("queue_share", queue_share.samples),
-    Finding("busy_tokens", busy_tokens.samples),
-    Finding("prefix_hits", prefix_hits.samples),
-    Finding("kv_room", kv_room.samples),
-    Finding("preemptions", preemptions.samples),
-    Finding("stall", stall.samples),
-    # Their windows are minutes long. All stay well below the 300 s after which the history calls a series stale.
-    Finding("lagging", lagging.samples, 30.0),
-    Finding("skew", skew.samples, 30.0),
-    Finding("throttling", throttling.samples, 30.0),
-    Finding("fragmentation", fragmentation.samples, 60.0),
-    # Half a day hardly changes in two minutes, and both are the most work.
-    Finding("ttft_period", ttft_period.samples, 120.0),
-    Finding("leak", leak.samples, 120.0),
-)
+def all_findings(engines: Engines = ()) -> tuple[Finding, ...]:
+    """Every finding; `engines` says which cards are compared with each other."""
+    return (
+        Finding("queue_share", queue_share.samples),
+        Finding("busy_tokens", busy_tokens.samples),
+        Finding("prefix_hits", prefix_hits.samples),
+        Finding("kv_room", kv_room.samples),
+        Finding("preemptions", preemptions.samples),
+        Finding("stall", stall.samples),
+        # Their windows are minutes long. All stay well below the 300 s after which the history calls a series stale.
+        Finding("lagging", partial(lagging.samples, engines=engines), 30.0),
+        Finding("skew", partial(skew.samples, engines=engines), 30.0),
+        Finding("throttling", throttling.samples, 30.0),
+        Finding("fragmentation", fragmentation.samples, 60.0),
+        # Half a day hardly changes in two minutes, and both are the most work.
+        Finding("ttft_period", ttft_period.samples, 120.0),
+        Finding("leak", leak.samples, 120.0),
+    )
 
 
 @dataclass(slots=True)
@@ -78,13 +82,18 @@ class DerivedCollector:
     name = "derived"
 
     def __init__(
-        self, history: History, *, interval_seconds: float = 10.0, findings: Sequence[Finding] = FINDINGS
+        self,
+        history: History,
+        *,
+        interval_seconds: float = 10.0,
+        findings: Sequence[Finding] | None = None,
+        engines: Engines = (),
     ) -> None:
         self.interval_seconds = interval_seconds
         self.notes: tuple[str, ...] = ()
         self._history = history
-        self._findings = tuple(findings)
-        self._last = {finding.name: _Last() for finding in findings}
+        self._findings = tuple(findings) if findings is not None else all_findings(engines)
+        self._last = {finding.name: _Last() for finding in self._findings}
 
     async def collect(self, now: float) -> list[Sample]:
         """All findings as of `now`; one that is defective is noted and the others stand.

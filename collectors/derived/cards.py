@@ -15,18 +15,24 @@ Floats = NDArray[np.float64]
 PROCESSES = "npu_process_memory_bytes"
 
 
-def groups(history: History, name: str) -> Iterator[list[Labels]]:
-    """The cards that have a metric, by model, two or more; only those that hold a process where any are seen.
+Engines = tuple[frozenset[str], ...]
+"""The NPU numbers of each engine's cards; empty: not said."""
 
-    A tensor-parallel engine loads its cards alike, so cards in use are compared with each other. Two engines
-    on cards of one model cannot be told apart by the processes alone and stand in one group.
+
+def groups(history: History, name: str, engines: Engines = ()) -> Iterator[list[Labels]]:
+    """The cards that have a metric and work together, of one model, two or more.
+
+    A tensor-parallel engine loads its cards alike. Which cards are whose is what `engines` says; if it says
+    nothing, all cards that hold a process (all, where no process is seen) are taken for one engine's.
     """
     in_use = {place(own) for own in history.series(PROCESSES)}
-    by_model: dict[str, list[Labels]] = {}
+    found: dict[tuple[int, str], list[Labels]] = {}
     for own in history.series(name):
-        if not in_use or place(own) in in_use:
-            by_model.setdefault(dict(own).get("name", ""), []).append(own)
-    yield from (cards for cards in by_model.values() if len(cards) >= 2)
+        pairs = dict(own)
+        engine = next((number for number, npus in enumerate(engines) if pairs.get("npu") in npus), None)
+        if engine is not None or (not engines and (not in_use or place(own) in in_use)):
+            found.setdefault((engine or 0, pairs.get("name", "")), []).append(own)
+    yield from (cards for cards in found.values() if len(cards) >= 2)
 
 
 def place(own: Labels) -> tuple[str | None, str | None]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from collectors.derived.cards import Floats, groups, held, readings
+from collectors.derived.cards import Engines, Floats, groups, held, readings
 from collectors.history import History
 from collectors.sample import Sample
 
@@ -42,12 +42,12 @@ def lagging(usage: Floats) -> list[float | None]:
     ]
 
 
-def samples(history: History, now: float) -> Iterator[Sample]:
+def samples(history: History, now: float, engines: Engines = ()) -> Iterator[Sample]:
     """One sample of each card that has others to be compared with."""
     name = "npu_aicore_usage_ratio"
     moments = now - np.arange(WINDOW_SECONDS / STEP_SECONDS)[::-1] * STEP_SECONDS
     reach = WINDOW_SECONDS + LONGEST_HOLD_SECONDS
-    for cards in groups(history, name):
+    for cards in groups(history, name, engines):
         usage = np.array(
             [held(*readings(history, name, own, now, reach), moments, LONGEST_HOLD_SECONDS) for own in cards]
         )

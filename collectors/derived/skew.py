@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 
-from collectors.derived.cards import groups, readings
+from collectors.derived.cards import Engines, groups, readings
 from collectors.history import History
 from collectors.sample import Sample
 
@@ -39,15 +39,15 @@ def skew(values: Sequence[float], least: float) -> list[float | None]:
             found.append(None)
             continue
         spread = SPREADS * MAD_TO_SIGMA * median([abs(other - centre) for other in others])
-        beyond = max(abs(value - centre) - spread, 0.0)
-        found.append((beyond if value > centre else -beyond) / centre)
+        beyond = max(abs(value - centre) - spread, 0.0) / centre
+        found.append(beyond if value > centre else 0.0 - beyond)  # never -0.0
     return found
 
 
-def samples(history: History, now: float) -> Iterator[Sample]:
+def samples(history: History, now: float, engines: Engines = ()) -> Iterator[Sample]:
     """One sample of each card and quantity that can be compared."""
     for of, name, least in QUANTITIES:
-        for cards in groups(history, name):
+        for cards in groups(history, name, engines):
             means = []
             for own in cards:
                 _, values = readings(history, name, own, now, WINDOW_SECONDS)

@@ -14,8 +14,13 @@ SUSPECT_SECONDS = 60.0
 """A step of a long prefill takes seconds; a minute without one is none. (The engine's own time-outs on an
 NPU are tens of minutes.)"""
 
-GROWING = ("trimtab_engine_step_tokens", "trimtab_engine_generation_tokens_total")
-"""What grows with each step: the count of the first, the second."""
+GROWING = (
+    "trimtab_engine_step_tokens",
+    "trimtab_engine_generation_tokens_total",
+    # SGLang counts the tokens of a request when it ends, and the gaps between them as they come.
+    "trimtab_engine_itl_seconds",
+)
+"""What grows while an engine works: the second, the counts of the others."""
 
 
 @dataclass(frozen=True, slots=True)

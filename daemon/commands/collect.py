@@ -25,7 +25,8 @@ def collect(
     as_json: JsonOption = False,
 ) -> None:
     """Read every source once and print the samples; a source that fails is said and gives none."""
-    runner = assembly.runner(configured(config), History())
+    # Derived figures need minutes of readings: one pass has none.
+    runner = assembly.runner(configured(config), History(), derive=False)
     if source is not None and source not in runner.names:
         raise UserError(
             f"no source {source!r} in this configuration: there are {', '.join(runner.names)}", USAGE

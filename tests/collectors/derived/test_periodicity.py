@@ -39,7 +39,8 @@ def test_noise_is_called_periodic_no_more_often_than_the_confidence_says(
 
 def wave(draw: Draw, period: float, memory: float = 0.0) -> Floats:
     phase = np.arange(LENGTH) + draw.random() * period
-    return np.sin(2.0 * np.pi * phase / period) + red_noise(draw, LENGTH, memory)
+    swing: Floats = np.sin(2.0 * np.pi * phase / period)
+    return swing + red_noise(draw, LENGTH, memory)
 
 
 def spikes(draw: Draw, period: float, height: float, width: float = 1.0) -> Floats:

@@ -78,10 +78,20 @@ def test_cards_without_a_process_do_not_count_where_processes_are_seen() -> None
     assert of(history, "utilisation") == {"0": 0.0, "1": 0.0}
 
 
+def test_cards_said_to_be_of_two_engines_are_not_compared() -> None:
+    history = cards(USAGE, {0: 0.9, 1: 0.9, 2: 0.9, 3: 0.9, 4: 0.4, 5: 0.4, 6: 0.0})
+    engines = (frozenset("0123"), frozenset("45"))
+    found = by_labels(skew.samples(history, NOW, engines), "npu_skew_ratio")
+    assert {dict(own)["npu"]: value for own, value in found.items()} == dict.fromkeys("012345", 0.0)
+    assert of(history, "utilisation")["4"] < -0.5
+
+
 def test_two_readings_are_too_few() -> None:
     history = History()
     for npu in range(4):
-        fill(history, TEMPERATURE, card(npu), (NOW - 10.0, NOW), lambda time, npu=npu: 50.0 + 10.0 * npu)
+        fill_values(
+            history, TEMPERATURE, card(npu), np.array([NOW - 10.0, NOW]), np.full(2, 50.0 + 10.0 * npu)
+        )
     assert of(history, "temperature") == {}
 
 
