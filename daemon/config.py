@@ -8,69 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from change.knobs import HOT_KNOBS
 from daemon import paths
+from daemon.derived_section import DerivedSource
 from daemon.quiet_hours import QuietHours, minute_of_day
+from daemon.section import FilePath, RootPath, Seconds, Section, Share, Url
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
 
 Mode = Literal["observe", "advise", "act"]
-
-
-def _http_url(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    if "@" in value:
-        # The address is shown on pages and in logs, so a secret must not be a part of it.
-        raise ValueError("the address holds a user or a password: put the key into a file (api_key_file)")
-    try:
-        parts = urlsplit(value)
-        _ = parts.port  # raises ValueError for a port that is no number
-    except ValueError as error:
-        raise ValueError(f"{value!r} is no HTTP address: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{value!r} is no HTTP address: write http://HOST:PORT")
-    return value.rstrip("/")
-
-
-def _root_path(value: object) -> object:
-    if isinstance(value, str) and value:
-        if not value.startswith("/"):
-            raise ValueError(f"{value!r} must begin with a slash, for example /trimtab")
-        return value.rstrip("/")
-    return value
-
-
-def _expanded(value: object) -> object:
-    return str(Path(value).expanduser()) if isinstance(value, str) and value else value
-
-
-Url = Annotated[str, BeforeValidator(_http_url)]
-RootPath = Annotated[str, BeforeValidator(_root_path)]
-FilePath = Annotated[Path, BeforeValidator(_expanded)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
-
-class Section(BaseModel):
-    """A part of the file: unknown keys are errors, values do not change after reading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty(cls, value: Any) -> Any:
-        # `slo:` with every line below it commented out reads as null; it means the section's defaults.
-        return {} if value is None else value
 
 
 class TlsSection(Section):
@@ -255,34 +202,6 @@ class HostSource(Section):
 
     enabled: bool = Field(default=True, description="read it")
     interval_seconds: Seconds = Field(default=5.0, description="how often it is read")
-
-
-class DerivedSource(Section):
-    """Figures derived from what the other sources gave."""
-
-    enabled: bool = Field(default=True, description="derive them")
-    interval_seconds: Annotated[float, Field(gt=0, le=120)] = Field(
-        default=10.0, description="how often they are derived"
-    )
-    cards: list[list[Annotated[int, Field(ge=0)]]] = Field(
-        default=[],
-        description="NPU numbers of each engine's cards, to compare them; unset: all in use are one's",
-    )
-
-    @field_validator("cards")
-    @classmethod
-    def _of_one_engine(cls, engines: list[list[int]]) -> list[list[int]]:
-        seen: set[int] = set()
-        for npu in (npu for npus in engines for npu in npus):
-            if npu in seen:
-                raise ValueError(f"NPU {npu} stands twice: a card is of one engine")
-            seen.add(npu)
-        return engines
-
-    @property
-    def engines(self) -> tuple[frozenset[str], ...]:
-        """The cards as labels name them."""
-        return tuple(frozenset(map(str, npus)) for npus in self.cards)
 
 
 class CollectSection(Section):

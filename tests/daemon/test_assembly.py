@@ -11,7 +11,8 @@ import pytest
 from collectors.history import History
 from collectors.sample import Sample
 from daemon import assembly
-from daemon.config import CollectSection, Config, DerivedSource, EngineSection, HostSource
+from daemon.config import CollectSection, Config, EngineSection, HostSource
+from daemon.derived_section import DerivedSource
 from tests.collectors.derived.stories import NOW, by_labels, card, every, fill_values
 
 
