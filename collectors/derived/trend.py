@@ -49,19 +49,18 @@ def block_means(times: Floats, values: Floats, seconds: float) -> tuple[Floats, 
 def steady_growth(times: Floats, values: Floats) -> tuple[Slope, float] | None:
     """The slope over the whole, and the growth per second that holds all along.
 
-    That is the least of the lower bounds of the slopes over the whole and over each quarter of its time, and
-    of the growth from each quarter's median to the next: above 0 only if every part of it grows. None if a
-    quarter has too few points.
+    That is the least of the lower bounds of the slopes within each quarter of the time, and of the growth from
+    each quarter's median to the next: above 0 only if every part of it grows. None if a quarter has too few
+    points.
     """
     edges = np.linspace(times[0], times[-1], PARTS + 1) if len(times) else np.zeros(PARTS + 1)
     places = np.searchsorted(times, edges[1:-1])
     parts = list(zip(np.split(times, places), np.split(values, places), strict=True))
     if any(len(part_times) < LEAST_POINTS for part_times, _ in parts):
         return None
-    whole = theil_sen(times, values)
     middles = np.array([[np.median(part_times), np.median(part)] for part_times, part in parts])
     apart, grown = np.diff(middles, axis=0).T
-    least = min(float(np.min(grown / apart)), whole.low)
+    least = float(np.min(grown / apart))
     if least > 0.0:  # else no part can make it a growth again
         least = min(least, *(theil_sen(*part).low for part in parts))
-    return whole, least
+    return theil_sen(times, values), least

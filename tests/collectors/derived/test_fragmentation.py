@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.derived import fragmentation
@@ -107,6 +107,13 @@ def test_figures_of_a_source_that_failed_make_no_share() -> None:
     assert list(fragmentation.samples(history, NOW)) == []
 
 
+def test_figures_that_the_source_gives_no_more_make_no_share() -> None:
+    history = History()
+    for time, names in ((NOW - 10.0, (RESERVED, ALLOCATED)), (NOW, (RESERVED,))):
+        history.add([Sample(name, 5.0, time, card(0)) for name in names], source="torch")
+    assert list(fragmentation.samples(history, NOW)) == []
+
+
 @given(st.floats(0.001, 1e12), st.floats(0.0, 1.0), st.floats(0.01, 100.0))
 def test_the_unit_does_not_matter(reserved: float, share: float, scale: float) -> None:
     found = fragmentation_of(np.array([reserved]), np.array([reserved * share]))
@@ -116,6 +123,7 @@ def test_the_unit_does_not_matter(reserved: float, share: float, scale: float) -
 
 
 @given(st.floats(0.1, 100.0), st.floats(-1e3, 1e3))
+@settings(deadline=None, max_examples=30)
 def test_growth_scales_and_the_level_does_not_matter(scale: float, level: float) -> None:
     times = np.arange(0.0, 3600.0, 10.0)
     draw = np.random.default_rng(6)

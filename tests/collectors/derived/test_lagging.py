@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.derived import lagging
@@ -85,6 +85,7 @@ def test_readings_a_little_apart_in_time_are_compared() -> None:
         )
     )
 )
+@settings(deadline=None)
 def test_shares_are_shares_and_the_order_of_moments_does_not_matter(moments: list[list[float]]) -> None:
     usage = np.array(moments).T
     found = lagging_of(usage)

@@ -59,6 +59,7 @@ def spikes(draw: Draw, period: float, height: float, width: float = 1.0) -> Floa
         (15.0, lambda draw: spikes(draw, 15.0, 3.0)),
         (60.0, lambda draw: spikes(draw, 60.0, 4.0, width=2.0)),
         (15.0, lambda draw: np.where(draw.random(LENGTH) < 0.15, np.nan, 1.5 * spikes(draw, 15.0, 3.0))),
+        (15.0, lambda draw: wave(draw, 15.0) + 500.0 * (draw.random(LENGTH) < 0.02)),
         (30.0, lambda draw: wave(draw, 30.0) + 0.02 * np.arange(LENGTH)),
     ],
     ids=[
@@ -70,6 +71,7 @@ def spikes(draw: Draw, period: float, height: float, width: float = 1.0) -> Floa
         "spikes-15",
         "spikes-60",
         "gaps",
+        "long-waits",
         "drift",
     ],
 )

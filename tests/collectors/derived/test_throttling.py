@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.derived import throttling
@@ -109,6 +109,7 @@ def test_utilisation_read_long_before_the_clock_does_not_count() -> None:
     st.integers(0, 29),
     st.sampled_from([0.001, 0.5, 2.0, 1024.0]),
 )
+@settings(deadline=None)
 def test_the_unit_does_not_matter_and_a_missing_reading_moves_the_share_by_no_more_than_itself(
     pairs: list[tuple[float, float]], gone: int, scale: float
 ) -> None:

@@ -83,6 +83,12 @@ def test_noise_is_seldom_growth() -> None:
         assert sum(shown) <= 2, f"noise with memory {memory}"
 
 
+def test_steps_between_the_quarters_are_not_growth_within_them() -> None:
+    draw = np.random.default_rng(9)
+    steps = np.floor(HOURS / 3.0)
+    assert not any(steady(steps + 0.05 * draw.standard_normal(len(HOURS))) > 0.0 for _ in range(100))
+
+
 def test_growth_beneath_noise_is_found() -> None:
     draw = np.random.default_rng(5)
     shown = [steady(HOURS + 0.5 * draw.standard_normal(len(HOURS))) for _ in range(50)]

@@ -54,6 +54,11 @@ def test_a_job_every_five_minutes_shows_after_some_time() -> None:
     assert by_labels(found, "trimtab_engine_ttft_period_confidence_ratio")[ENGINE] >= 0.95
 
 
+def test_the_better_of_two_looks_is_less_sure_than_one() -> None:
+    assert told(0.3, 30.0)["confidence_ratio"] == pytest.approx(0.995)
+    assert told(0.3, 30.0, span=6600.0)["confidence_ratio"] == pytest.approx(0.99)
+
+
 def test_a_steady_engine_is_seldom_called_periodic() -> None:
     called = [told(0.0, 30.0, seed=seed).get("confidence_ratio", 0.0) >= 0.95 for seed in range(12)]
     assert sum(called) <= 2
