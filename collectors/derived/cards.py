@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 PROCESSES = "npu_process_memory_bytes"
 
 
+Place = tuple[str | None, str | None]
+"""NPU and chip."""
 Engines = tuple[frozenset[str], ...]
 """The NPU numbers of each engine's cards; empty: not said."""
 
@@ -25,7 +27,7 @@ def groups(history: History, name: str, engines: Engines = ()) -> Iterator[list[
     A tensor-parallel engine loads its cards alike. Which cards are whose is what `engines` says; if it says
     nothing, all cards that hold a process (all, where no process is seen) are taken for one engine's.
     """
-    in_use = {place(own) for own in history.series(PROCESSES)}
+    in_use = by_place(history, PROCESSES)
     found: dict[tuple[int, str], list[Labels]] = {}
     for own in history.series(name):
         pairs = dict(own)
@@ -35,10 +37,15 @@ def groups(history: History, name: str, engines: Engines = ()) -> Iterator[list[
     yield from (cards for cards in found.values() if len(cards) >= 2)
 
 
-def place(own: Labels) -> tuple[str | None, str | None]:
+def place(own: Labels) -> Place:
     """Which card it is; sources differ in how they spell its model."""
     pairs = dict(own)
     return pairs.get("npu"), pairs.get("chip")
+
+
+def by_place(history: History, name: str) -> dict[Place, Labels]:
+    """A live series of each card that has the metric, whichever source it is of."""
+    return {place(own): own for own in history.series(name)}
 
 
 def readings(history: History, name: str, own: Labels, now: float, window: float) -> tuple[Floats, Floats]:

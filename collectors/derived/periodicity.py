@@ -42,14 +42,14 @@ class Period:
 
 
 def find_period(series: Floats, *, seed: int = 0) -> Period | None:
-    """Look for a period in an evenly spaced series; not a number is unknown.
+    """Look for a period in an evenly spaced series; what is no finite number is unknown.
 
     Slow drift is taken out with a running mean, the noise's memory with a first-order autoregression, and what
     colour is left by weighing each line of the spectrum with its neighbours. The same is done to shuffles of
     the series, and the best lag of each counts, so that the confidence holds however many lags are looked at.
     None if less than half is known, it is too short, it does not vary, or no lag stands out at all.
     """
-    known = ~np.isnan(series)
+    known = np.isfinite(series)
     longest = len(series) // CYCLES
     if longest <= SHORTEST_LAG or known.mean() < LEAST_KNOWN_RATIO:
         return None

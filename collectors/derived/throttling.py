@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from collectors.derived.cards import Floats, held, place, readings
+from collectors.derived.cards import Floats, by_place, held, place, readings
 from collectors.history import History
 from collectors.sample import Labels, Sample
 
@@ -46,18 +46,22 @@ def samples(history: History, now: float) -> Iterator[Sample]:
         _, throttled = readings(history, THROTTLED, card, now, WINDOW_SECONDS)
         if len(throttled) >= LEAST_READINGS:
             yield _sample(float(np.mean(throttled > 0.0)), now, card, "dcmi")
-    places = {place(card) for card in told}
-    clocks = [card for card in history.series(CLOCK) if place(card) not in places]
-    highest = _highest(history, clocks, now) if clocks else {}
+    told_of = {place(card) for card in told}
+    clocks = [card for card in history.series(CLOCK) if place(card) not in told_of]
+    if not clocks:
+        return
+    highest = _highest(history, clocks, now)
+    rated, usages = by_place(history, RATED), by_place(history, USAGE)
     for card in clocks:
-        rated = history.latest(RATED, card)
-        known = rated.value if rated is not None else highest.get(_model(card))
-        if not isinstance(known, float | int):
+        usage_of, rated_of = usages.get(place(card)), rated.get(place(card))
+        known = history.latest(RATED, rated_of) if rated_of is not None else None
+        full = known.value if known is not None else highest.get(_model(card))
+        if usage_of is None or not isinstance(full, float | int):
             continue
         times, clock = readings(history, CLOCK, card, now, WINDOW_SECONDS)
         reach = WINDOW_SECONDS + LONGEST_HOLD_SECONDS
-        usage = held(*readings(history, USAGE, card, now, reach), times, LONGEST_HOLD_SECONDS)
-        share = slow_share(clock, usage, known)
+        usage = held(*readings(history, USAGE, usage_of, now, reach), times, LONGEST_HOLD_SECONDS)
+        share = slow_share(clock, usage, full)
         if share is not None:
             yield _sample(share, now, card, "heuristic")
 

@@ -89,6 +89,15 @@ def test_the_driver_is_believed_over_the_clock() -> None:
     assert told(history) == {("0", "dcmi"): pytest.approx(0.5, abs=0.06)}
 
 
+def test_sources_that_spell_the_model_differently_speak_of_one_card() -> None:
+    history, times = History(), every(10.0, 400.0)
+    fill(history, CLOCK, card(0, "910B3-Ascend-V1"), times, at(1.2e9))
+    fill(history, USAGE, card(0, "910B3"), times, at(0.9))
+    assert told(history) == {("0", "heuristic"): 0.0}
+    fill(history, RATED, card(0, "910B3"), times, at(FULL))
+    assert told(history) == {("0", "heuristic"): 1.0}
+
+
 def test_a_clock_without_utilisation_says_nothing() -> None:
     history = History()
     fill(history, CLOCK, card(0), every(10.0, 400.0), at(1.2e9))
