@@ -50,11 +50,10 @@ def unexplained_growth(times: Floats, reserved: Floats, allocated: Floats) -> fl
 
 def samples(history: History, now: float) -> Iterator[Sample]:
     """Of each card whose allocator is known: the share now, the usual share, and the growth of the gap."""
-    live = set(history.series(ALLOCATED))
-    for own in history.series(RESERVED):
+    for own in sorted({*history.series(RESERVED)} & {*history.series(ALLOCATED)}):
         latest = _pairs(history, own, now - RECENT_SECONDS, now)
         newest = fragmentation(latest[1][-1:], latest[2][-1:])
-        if len(newest) and own in live:
+        if len(newest):
             yield Sample("npu_allocator_fragmentation_ratio", float(newest[0]), now, own)
         times, *before = _pairs(history, own, now - BASELINE_SECONDS, now - RECENT_SECONDS)
         usual = fragmentation(*before)

@@ -77,11 +77,11 @@ def growth(times: Floats, values: Floats, before: Floats) -> Growth | None:
 
 def samples(history: History, now: float) -> Iterator[Sample]:
     """Growth and its lower bound of each series that is known for long enough."""
+    # Another start is another process: what the last one held is no part of this one's growth.
     started = history.latest("trimtab_engine_start_time_seconds")
-    engine_start = started.value if started is not None else -math.inf
+    engine_start = started.value if started is not None and isinstance(started.value, float) else -math.inf
     for watched in WATCHED:
-        # Another start is another process: what the last one held is no part of this one's growth.
-        since = float(engine_start) if watched.of_engine and isinstance(engine_start, float) else -math.inf
+        since = engine_start if watched.of_engine else -math.inf
         for own in history.series(watched.name):
             yield from _of_series(history, watched, own, since, now)
 
