@@ -11,8 +11,10 @@ asks for that label, so that a reader who asks for none reads the tuned engine a
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from typing import Literal
 
 from collectors.combine import combine_distributions, combine_values, quantile
 from collectors.metrics import METRICS, Metric
@@ -95,6 +97,9 @@ class _Series:
         ring = self._rings.reaching(start)
         for index in range(*ring.span(start, end)):
             yield ring.time(index), ring.row(index)[-1]
+
+    def column(self, start: float, end: float, place: int) -> tuple[array[float], array[float]]:
+        return self._rings.reaching(start).column(start, end, place)
 
     def held(self) -> int:
         return self._rings.points()
@@ -247,6 +252,21 @@ class History:
             for time, value in points:
                 by_time.setdefault(time, []).append(value)
         return [(time, combine_values(by_time[time], metric.combine)) for time in sorted(by_time)]
+
+    def column(
+        self, name: str, labels: Labels, start: float, end: float, part: Literal["value", "sum"] = "value"
+    ) -> tuple[array[float], array[float]]:
+        """Times and values in [start, end] of the one series with exactly these labels; empty if unknown.
+
+        Values are those of `range`; `part` "sum" is a histogram's sum of what was observed since first seen.
+        """
+        metric = _metric(name)
+        if part == "sum" and metric.kind != "histogram":
+            raise ValueError(f"{name} is a {metric.kind}: it has no sum")
+        series = self._by_name.get(name, {}).get(labels)
+        if series is None:
+            return array("d"), array("d")
+        return series.column(start, end, -2 if part == "sum" else -1)
 
     def held_points(self) -> int:
         """Rows held in all tiers, for the test of the memory bound."""

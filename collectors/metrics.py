@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collectors.derived_metrics import DERIVED_ROWS
 from collectors.link_metrics import LINK_ROWS
 from collectors.metric import DEVICE, ENGINE, PLACE, Combine, Kind, Metric
 from collectors.metric import device_metric as _device
@@ -214,6 +215,7 @@ _ROWS = (
     Metric("trimtab_host_swap_used_bytes", "Swap in use.", "bytes"),
     Metric("trimtab_host_disk_free_bytes", "Free space for an ordinary user.", "bytes", labels=("path",)),
     Metric("trimtab_host_disk_total_bytes", "Size of the file system.", "bytes", labels=("path",)),
+    *DERIVED_ROWS,
     # Trimtab itself.
     Metric("trimtab_build_info", "Version of Trimtab; always 1.", "1", labels=("version",), combine="max"),
     Metric(

@@ -75,6 +75,12 @@ class Ring:
     def row(self, index: int) -> tuple[float, ...]:
         return tuple(self._values[index * self._width : (index + 1) * self._width])
 
+    def column(self, start: float, end: float, place: int) -> tuple[array[float], array[float]]:
+        """Times of the rows in [start, end] and their values at `place` (negative: from the row's end)."""
+        low, high = self.span(start, end)
+        first = low * self._width + place % self._width
+        return self._times[low:high], self._values[first : high * self._width : self._width]
+
     def span(self, start: float, end: float) -> tuple[int, int]:
         """Indices [low, high) of the rows with start <= time <= end."""
         low = bisect_right(self._times, start)

@@ -8,6 +8,7 @@ from pathlib import Path
 from change.engine import EngineError
 from collectors import torch_npu
 from collectors.dcmi import DcmiCollector
+from collectors.derived import DerivedCollector
 from collectors.hccn import HccnCollector
 from collectors.history import History
 from collectors.host import HostCollector
@@ -121,11 +122,20 @@ def _logs(config: Config, lasting: bool) -> LogsCollector:
 
 
 def runner(config: Config, history: History, *, lasting: bool = True) -> Runner:
-    """What reads the sources into the history; with `lasting` false no source keeps where it left off."""
+    """What reads the sources into the history.
+
+    With `lasting` false, for a single look, no source keeps where it left off, and nothing is derived: that takes
+    minutes of readings.
+    """
     collect = config.collect
     found = collectors(config, history, lasting=lasting)
     if collect.probe.enabled:
         found.append(stall_probe(config, history))
+    derived = collect.derived
+    if lasting and derived.enabled:
+        found.append(
+            DerivedCollector(history, interval_seconds=derived.interval_seconds, engines=derived.engines)
+        )
     limits = {
         # These end and kill their own children, or keep their own time; the runner's is only a second net.
         "npu_smi": collect.npu_smi.timeout_seconds + 5.0,

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from change.knobs import HOT_KNOBS
 from daemon import paths
+from daemon.derived_section import DerivedSource
 from daemon.device_sections import DcmiSource, HccnSource
 from daemon.engine_sections import EngineSection, ProbeSection, WatchedEngineSection
 from daemon.quiet_hours import QuietHours, minute_of_day
@@ -204,6 +205,7 @@ class CollectSection(Section):
     dcmi: DcmiSource = DcmiSource()
     hccn: HccnSource = HccnSource()
     host: HostSource = HostSource()
+    derived: DerivedSource = DerivedSource()
     logs: LogsSource = LogsSource()
     engines: list[WatchedEngineSection] = Field(default=[])
     probe: ProbeSection = ProbeSection()

@@ -68,19 +68,27 @@ def rank_stalls(
 ) -> dict[Labels, bool | None]:
     """Ask `stall` for each data-parallel rank of the tuned engine (or of the watched one named `server`).
 
-    The keys are the labels of the rank's series of running requests. One stuck rank must not hide behind the
-    others' progress; a rank without counters of its own (SGLang counts tokens for all ranks together) is judged by
-    the server's. Empty where no running requests are known.
+    The keys are the labels of the rank's series of running requests. Empty where no running requests are known.
     """
     asked: Labels | None = None if server is None else ((SERVER, server),)
     start = now - 2.0 * after_seconds
     found: dict[Labels, bool | None] = {}
     for rank in history.series(RUNNING, asked):
-        own = [history.range(name, start, now, rank) for name in PROGRESS]
-        if not any(own):
-            own = [history.range(name, start, now, asked) for name in PROGRESS]
-        found[rank] = stall(history.range(RUNNING, start, now, rank), own, now, after_seconds)
+        running = history.range(RUNNING, start, now, rank)
+        found[rank] = stall(running, progress_of(history, rank, start, now, asked), now, after_seconds)
     return found
+
+
+def progress_of(
+    history: History, rank: Labels, start: float, end: float, server: Labels | None = None
+) -> list[list[tuple[float, float]]]:
+    """Read the counters by which a rank is judged.
+
+    One stuck rank must not hide behind the others' progress; a rank without counters of its own (SGLang counts tokens
+    for all ranks together) is judged by its server's.
+    """
+    own = [history.range(name, start, end, rank) for name in PROGRESS]
+    return own if any(own) else [history.range(name, start, end, server) for name in PROGRESS]
 
 
 def _seen(running: Points, progress: Iterable[Points]) -> _Seen | None:

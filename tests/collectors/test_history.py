@@ -138,6 +138,40 @@ def test_mean_and_range_of_a_gauge() -> None:
     assert history.range("npu_power_watts", 0.0, 9.0) == []
 
 
+def test_a_column_is_one_series_alone_as_arrays() -> None:
+    history = History()
+    first, second = labels(npu="0", chip="0"), labels(npu="1", chip="0")
+    for time in range(5):
+        history.add([Sample(POWER, 10.0 + time, time, first), Sample(POWER, 90.0, time, second)])
+    times, values = history.column(POWER, first, 1.0, 3.0)
+    assert (list(times), list(values)) == ([1.0, 2.0, 3.0], [11.0, 12.0, 13.0])
+    assert [list(part) for part in history.column(POWER, labels(npu="0"), 0.0, 9.0)] == [[], []]
+    assert [list(part) for part in history.column(POWER, first, 7.0, 9.0)] == [[], []]
+
+
+def test_the_columns_of_a_histogram_are_its_count_and_its_sum_over_resets() -> None:
+    history = filled(
+        ttft(0.0, 1.0, 2.0, 3.0, total=5.0),
+        ttft(1.0, 2.0, 4.0, 6.0, total=9.0),
+        ttft(2.0, 0.0, 1.0, 1.0, total=0.5),
+    )
+    assert list(history.column(TTFT, (), 0.0, 9.0)[1]) == [3.0, 6.0, 7.0]
+    assert list(history.column(TTFT, (), 0.0, 9.0, "sum")[1]) == [5.0, 9.0, 9.5]
+    with pytest.raises(ValueError, match="is a gauge: it has no sum"):
+        history.column(POWER, (), 0.0, 9.0, "sum")
+    with pytest.raises(ValueError, match="no metric 'zzz'"):
+        history.column("zzz", (), 0.0, 9.0)
+
+
+def test_a_column_of_hours_comes_from_a_coarser_tier() -> None:
+    history = History()
+    for time in range(0, 6 * 3600, 5):
+        history.add([counter(float(time), time * 2.0)])
+    times, values = history.column(TOKENS, (), 3600.0, 6 * 3600.0)
+    assert len(times) == 5 * 60 and times[0] >= 3600.0
+    assert all(value == time * 2.0 for time, value in zip(times, values, strict=True))
+
+
 def test_a_window_of_hours_is_answered_from_the_coarser_tiers() -> None:
     history = History()
     for time in range(0, 6 * 3600, 5):

@@ -1,0 +1,60 @@
+"""Whether the time to first token rises and falls with a period, such as that of a job beside the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from collectors.derived.periodicity import Floats, find_period
+from collectors.history import History
+from collectors.sample import Labels, Sample
+
+SCALES = (
+    # Seconds that are looked at and the step: periods of 8 s to 2.8 min, and of 80 s to 21 min. Each scale is
+    # what one tier of the history surely holds.
+    (840.0, 2.0),
+    (6400.0, 20.0),
+)
+
+
+def means_in_steps(times: Floats, counts: Floats, sums: Floats, edges: Floats) -> Floats:
+    """Mean observation between each two edges, from growing counts and sums; not a number where none was made.
+
+    The reading that held at an edge counts for it; before the first reading nothing is known.
+    """
+    at = np.searchsorted(times, edges, side="right") - 1
+    known = at >= 0
+    at = np.maximum(at, 0)
+    grown, total = np.diff(counts[at]), np.diff(sums[at])
+    good = known[:-1] & (grown > 0.0)
+    return np.where(good, total / np.where(good, grown, 1.0), np.nan)
+
+
+def samples(history: History, now: float) -> Iterator[Sample]:
+    """Of each engine the likeliest period on the scale that shows it best, its strength and its confidence."""
+    for own in history.series("trimtab_engine_ttft_seconds"):
+        found = [
+            (period.confidence, period.strength, period.steps * step)
+            for seconds, step in SCALES
+            if (period := find_period(_series(history, own, now, seconds, step))) is not None
+        ]
+        if not found:
+            continue
+        confidence, strength, seconds = max(found)
+        # The better of several looks: each of them may be wrong.
+        allowed = max(1.0 - len(found) * (1.0 - confidence), 0.0)
+        yield Sample("trimtab_engine_ttft_period_seconds", seconds, now, own)
+        yield Sample("trimtab_engine_ttft_period_strength_ratio", strength, now, own)
+        yield Sample("trimtab_engine_ttft_period_confidence_ratio", allowed, now, own)
+
+
+def _series(history: History, own: Labels, now: float, seconds: float, step: float) -> Floats:
+    """Logarithms of the mean TTFT of each step: half and double are equally far from the usual."""
+    name = "trimtab_engine_ttft_seconds"
+    times, counts = map(np.asarray, history.column(name, own, now - seconds, now))
+    _, sums = map(np.asarray, history.column(name, own, now - seconds, now, "sum"))
+    if len(times) == 0:
+        return np.array([])
+    means = means_in_steps(times, counts, sums, now - np.arange(seconds, -step / 2.0, -step))
+    return np.log(np.where(means > 0.0, means, np.nan))
