@@ -89,6 +89,14 @@ _ROWS = (
     _device(
         "link_up", "1 if the device's network port is up, 0 if down; absent if unknown.", "1", combine="min"
     ),
+    _device("numa_node", "NUMA node of the host the device is attached to.", "1", combine="max"),
+    _device("interrupts_total", "Interrupts of the device that the host took.", "interrupts", "counter"),
+    _device(
+        "interrupts_off_node_total",
+        "Those of them that a CPU took which is not of the device's NUMA node.",
+        "interrupts",
+        "counter",
+    ),
     _device("process_memory_bytes", "Device memory a process holds.", "bytes", more=("pid", "process")),
     # The engine.
     _engine("requests_running", "Requests in the running batch.", "requests"),
@@ -142,6 +150,65 @@ _ROWS = (
         "counter",
     ),
     Metric("trimtab_engine_process_threads", "Threads of the engine's processes.", "threads"),
+    Metric("trimtab_engine_processes", "Processes of the engine.", "processes", labels=("process",)),
+    Metric(
+        "trimtab_engine_process_memory_bytes",
+        "Host memory that is resident: private, of mapped files, or shared memory.",
+        "bytes",
+        labels=("process", "kind"),
+    ),
+    Metric(
+        "trimtab_engine_process_proportional_bytes",
+        "Resident host memory where a page that n processes map counts as its n-th part (PSS).",
+        "bytes",
+        labels=("process",),
+    ),
+    Metric(
+        "trimtab_engine_process_huge_page_bytes",
+        "Private memory that lies in transparent huge pages.",
+        "bytes",
+        labels=("process",),
+    ),
+    Metric(
+        "trimtab_engine_memory_on_node_bytes",
+        "Memory on a NUMA node; a page that several processes map counts in each.",
+        "bytes",
+        labels=("process", "kind", "node"),
+    ),
+    Metric(
+        "trimtab_engine_threads",
+        "Threads by the NUMA node on which they last ran.",
+        "threads",
+        labels=("process", "node"),
+    ),
+    Metric(
+        "trimtab_engine_threads_off_npu_node",
+        "Threads that last ran on another NUMA node than those of the NPUs their process uses.",
+        "threads",
+        labels=("process",),
+    ),
+    Metric(
+        "trimtab_engine_threads_spanning_nodes",
+        "Threads that may run on CPUs of more than one NUMA node.",
+        "threads",
+        labels=("process",),
+    ),
+    Metric(
+        "trimtab_engine_thread_cpu_seconds_total",
+        "CPU time of threads by the NUMA node on which they were seen, since Trimtab first saw them.",
+        "seconds",
+        "counter",
+        labels=("process", "node"),
+    ),
+    Metric(
+        "trimtab_engine_stalled_cycles_ratio",
+        "Share of CPU cycles in which the engine's processes stalled (frontend or backend).",
+        "ratio",
+        labels=("kind",),
+        combine="max",
+    ),
+    Metric("trimtab_engine_cpuset_cpus", "CPUs that the engine's control group allows.", "cpus"),
+    Metric("trimtab_engine_cpuset_nodes", "NUMA nodes whose memory the control group allows.", "nodes"),
     # The host.
     Metric("trimtab_host_cpu_usage_ratio", "Share of CPU time that was not idle.", "ratio", combine="mean"),
     Metric("trimtab_host_cpus", "CPUs that are online.", "cpus"),
@@ -151,6 +218,62 @@ _ROWS = (
     Metric("trimtab_host_swap_used_bytes", "Swap in use.", "bytes"),
     Metric("trimtab_host_disk_free_bytes", "Free space for an ordinary user.", "bytes", labels=("path",)),
     Metric("trimtab_host_disk_total_bytes", "Size of the file system.", "bytes", labels=("path",)),
+    Metric("trimtab_host_numa_node_cpus", "CPUs of a NUMA node.", "cpus", labels=("node",)),
+    Metric("trimtab_host_numa_node_memory_total_bytes", "Memory of a NUMA node.", "bytes", labels=("node",)),
+    Metric(
+        "trimtab_host_numa_node_memory_free_bytes",
+        "Memory of a NUMA node that nothing uses, the page cache neither.",
+        "bytes",
+        labels=("node",),
+    ),
+    Metric(
+        "trimtab_host_numa_node_memory_file_bytes",
+        "Page cache on a NUMA node, shared memory within.",
+        "bytes",
+        labels=("node",),
+    ),
+    Metric(
+        "trimtab_host_numa_node_memory_shared_bytes",
+        "Shared memory (shmem, tmpfs) on a NUMA node.",
+        "bytes",
+        labels=("node",),
+    ),
+    Metric(
+        "trimtab_host_npu_interrupts_total",
+        "Interrupts of the NPU driver by handler and by the NUMA node that took them.",
+        "interrupts",
+        "counter",
+        labels=("handler", "node"),
+    ),
+    Metric(
+        "trimtab_host_cpus_by_governor",
+        "CPUs under a frequency governor.",
+        "cpus",
+        labels=("governor",),
+    ),
+    Metric(
+        "trimtab_host_huge_pages_mode",
+        "1 for the mode of transparent huge pages in force.",
+        "1",
+        labels=("setting", "mode"),
+        combine="max",
+    ),
+    Metric(
+        "trimtab_host_khugepaged_defrag", "1 if khugepaged may defragment memory, else 0.", "1", combine="max"
+    ),
+    Metric(
+        "trimtab_host_numa_balancing",
+        "Automatic NUMA balancing: 0 off, 1 on, 2 for tiered memory.",
+        "1",
+        combine="max",
+    ),
+    Metric("trimtab_host_swappiness", "The kernel's vm.swappiness.", "1", combine="max"),
+    Metric(
+        "trimtab_host_sched_migration_cost_seconds",
+        "How long the scheduler takes a task for warm on its CPU.",
+        "seconds",
+        combine="max",
+    ),
     # Trimtab itself.
     Metric("trimtab_build_info", "Version of Trimtab; always 1.", "1", labels=("version",), combine="max"),
     Metric(

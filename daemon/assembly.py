@@ -6,7 +6,6 @@ from pathlib import Path
 
 from change.engine import EngineError
 from collectors.history import History
-from collectors.host import HostCollector
 from collectors.npu_exporter import NpuExporterCollector
 from collectors.npu_smi import NpuSmiCollector
 from collectors.runner import Runner
@@ -16,6 +15,7 @@ from daemon import credentials
 from daemon.config import Config
 from daemon.engine.hot import HotEngine
 from daemon.errors import ConfigError
+from daemon.host_sources import host_collectors
 from daemon.modes import Modes
 from daemon.paths import engine_pid
 from daemon.quiet_hours import QuietHours
@@ -37,8 +37,8 @@ def hot_engine(config: Config) -> HotEngine:
         raise ConfigError(str(error)) from error
 
 
-def collectors(config: Config) -> list[Collector]:
-    """The sources of samples, in the order in which they are shown."""
+def collectors(config: Config, history: History) -> list[Collector]:
+    """The sources of samples, in the order in which they are shown; some ask `history` for what others read."""
     engine, collect = config.engine, config.collect
     try:
         found: list[Collector] = [
@@ -68,17 +68,14 @@ def collectors(config: Config) -> list[Collector]:
             )
     except (ValueError, CollectorError) as error:
         raise ConfigError(str(error)) from error
-    if collect.host.enabled:
-        interval = collect.host.interval_seconds
-        found.append(HostCollector((Path("/"),), engine_pid=engine_pid, interval_seconds=interval))
-    return found
+    return found + host_collectors(collect, history, engine_pid)
 
 
 def runner(config: Config, history: History) -> Runner:
     """What reads the sources into the history."""
     # npu-smi ends and kills its own child at its time-out; the runner's is only a second net.
     return Runner(
-        collectors(config),
+        collectors(config, history),
         history,
         timeouts={"npu_smi": config.collect.npu_smi.timeout_seconds + 5.0} if config.reads_npu_smi else None,
     )

@@ -10,9 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     field_validator,
     model_validator,
@@ -20,6 +18,17 @@ from pydantic import (
 
 from change.knobs import HOT_KNOBS
 from daemon import paths
+from daemon.config_host import (
+    EnginePagesSource,
+    EngineProcessesSource,
+    EngineThreadsSource,
+    HostSettingsSource,
+    HostSource,
+    InterruptsSource,
+    NumaSource,
+    StalledCyclesSource,
+)
+from daemon.config_section import Seconds, Section
 from daemon.quiet_hours import QuietHours, minute_of_day
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
 
@@ -57,20 +66,7 @@ def _expanded(value: object) -> object:
 Url = Annotated[str, BeforeValidator(_http_url)]
 RootPath = Annotated[str, BeforeValidator(_root_path)]
 FilePath = Annotated[Path, BeforeValidator(_expanded)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
-
-class Section(BaseModel):
-    """A part of the file: unknown keys are errors, values do not change after reading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty(cls, value: Any) -> Any:
-        # `slo:` with every line below it commented out reads as null; it means the section's defaults.
-        return {} if value is None else value
 
 
 class TlsSection(Section):
@@ -250,13 +246,6 @@ class NpuExporterSource(Section):
     interval_seconds: Seconds = Field(default=5.0, description="how often it is read")
 
 
-class HostSource(Section):
-    """Processors and memory of the host."""
-
-    enabled: bool = Field(default=True, description="read it")
-    interval_seconds: Seconds = Field(default=5.0, description="how often it is read")
-
-
 class CollectSection(Section):
     """The sources of samples."""
 
@@ -264,6 +253,13 @@ class CollectSection(Section):
     npu_smi: NpuSmiSource = NpuSmiSource()
     npu_exporter: NpuExporterSource = NpuExporterSource()
     host: HostSource = HostSource()
+    numa: NumaSource = NumaSource()
+    engine_processes: EngineProcessesSource = EngineProcessesSource()
+    engine_threads: EngineThreadsSource = EngineThreadsSource()
+    engine_pages: EnginePagesSource = EnginePagesSource()
+    host_settings: HostSettingsSource = HostSettingsSource()
+    interrupts: InterruptsSource = InterruptsSource()
+    stalled_cycles: StalledCyclesSource = StalledCyclesSource()
 
 
 class WebSection(Section):

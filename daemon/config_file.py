@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from daemon.config import Config, Section, known_keys, section_of
+from daemon.config import Config, known_keys, section_of
+from daemon.config_section import Section
 from daemon.errors import ConfigError
 from daemon.yaml_file import Document, YamlMistake, dotted, parse
 

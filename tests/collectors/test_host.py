@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from collectors.host import HostCollector
+from collectors.host.host import HostCollector
 from collectors.sample import CollectorError, Sample
 
 NOW = 1_700_000_000.0
@@ -94,8 +94,8 @@ def test_a_dead_file_system_costs_one_thread_and_no_more(monkeypatch: pytest.Mon
         with pytest.raises(CollectorError, match="still hangs; is a file system of / dead"):
             await collector.collect(NOW)
         mended.set()
-        assert collector._finished is not None
-        await asyncio.to_thread(collector._finished.wait, 10)
+        assert collector._blocking.finished is not None
+        await asyncio.to_thread(collector._blocking.finished.wait, 10)
         assert await collector.collect(NOW)
 
     asyncio.run(scenario())

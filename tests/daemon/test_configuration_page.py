@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from daemon.config import Config, Section, known_keys, section_of
+from daemon.config import Config, known_keys, section_of
 from daemon.config_file import read
+from daemon.config_section import Section
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 

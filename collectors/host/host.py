@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
 
+from collectors.host.blocking import Blocking
 from collectors.sample import CollectorError, Sample, labels
 
 FIRST_CPU_SECONDS = 0.1
@@ -40,48 +38,22 @@ class HostCollector:
         self._engine_pid = engine_pid
         self._engine: psutil.Process | None = None
         self._cpu: tuple[float, float] | None = None
-        self._finished: threading.Event | None = None
+        watched = ", ".join(str(path) for path in self._paths)
+        self._blocking: Blocking[tuple[list[Sample], list[str]]] = Blocking(
+            "host-collector", f"is a file system of {watched} dead?"
+        )
 
     async def collect(self, now: float) -> list[Sample]:
         """Read once; raises CollectorError, also while an earlier reading still hangs."""
-        if self._finished is not None and not self._finished.is_set():
-            raise CollectorError(
-                f"an earlier reading still hangs; is a file system of {self._watched()} dead?"
-            )
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[tuple[list[Sample], list[str]]] = loop.create_future()
-
-        def give(found: tuple[list[Sample], list[str]] | None, failure: Exception | None) -> None:
-            if answer.done():
-                return  # nobody waits any more
-            if found is not None:
-                answer.set_result(found)
-            elif failure is not None:
-                answer.set_exception(failure)
-
-        finished = self._finished = threading.Event()
-
-        def work() -> None:
-            found: tuple[list[Sample], list[str]] | None = None
-            failed: Exception | None = None
-            try:
-                found = self._read(now)
-            except (psutil.Error, OSError) as failure:
-                failed = CollectorError(f"the host's figures cannot be read: {failure}")
-            except Exception as failure:  # a defect: the one who waits is to have it
-                failed = failure
-            finished.set()
-            with contextlib.suppress(RuntimeError):  # the loop may be closed by then
-                loop.call_soon_threadsafe(give, found, failed)
-
-        # A daemon thread: a dead mount blocks it for ever, and must hold up neither the loop nor the exit.
-        threading.Thread(target=work, name="host-collector", daemon=True).start()
-        samples, notes = await answer
+        samples, notes = await self._blocking.run(lambda: self._read_or_refuse(now))
         self.notes = tuple(notes)
         return samples
 
-    def _watched(self) -> str:
-        return ", ".join(str(path) for path in self._paths)
+    def _read_or_refuse(self, now: float) -> tuple[list[Sample], list[str]]:
+        try:
+            return self._read(now)
+        except (psutil.Error, OSError) as failure:
+            raise CollectorError(f"the host's figures cannot be read: {failure}") from failure
 
     def _read(self, now: float) -> tuple[list[Sample], list[str]]:
         notes: list[str] = []

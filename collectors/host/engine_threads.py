@@ -1,0 +1,194 @@
+"""Where the engine's threads may run, where they ran, and what CPU time they took on which NUMA node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from collectors.host.files import SystemFiles
+from collectors.host.nodes import Nodes, read_nodes
+from collectors.host.reading import FilesCollector
+from collectors.host.tasks import Allowed, parse_allowed
+from collectors.host.tree import EngineTree, Process, read_stat
+from collectors.sample import Sample, labels
+
+MAX_THREADS = 8192
+"""Threads read in one pass; what is over is noted."""
+ALLOWED_EVERY = 8
+"""A thread's allowed CPUs seldom change and cost as much as all the rest: they are read anew in this many passes."""
+UNKNOWN = Allowed(None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread. `node` is that of the CPU it last ran on; None where unknown."""
+
+    pid: int
+    tid: int
+    role: str
+    name: str
+    state: str
+    cpu: int
+    node: int | None
+    allowed: Allowed
+    cpu_seconds: float
+    start_ticks: int
+
+
+class ThreadTable:
+    """Reads threads pass by pass, and remembers what need not be read each time."""
+
+    def __init__(self) -> None:
+        self._allowed: dict[tuple[int, int], Allowed] = {}
+        self._pass = 0
+
+    def read(self, files: SystemFiles, processes: Iterable[Process], nodes: Nodes) -> list[Thread]:
+        """Every thread that could be read; one that ended meanwhile is absent."""
+        found: list[Thread] = []
+        allowed: dict[tuple[int, int], Allowed] = {}
+        self._pass += 1
+        over = 0
+        for process in processes:
+            folder = f"/proc/{process.pid}/task"
+            names = files.names(folder)
+            room = MAX_THREADS - len(found)
+            over += max(0, len(names) - room)
+            for name in names[:room]:
+                stat = read_stat(files, f"{folder}/{name}/stat")
+                if stat is None:
+                    continue
+                key = (stat.number, stat.start_ticks)
+                kept = self._allowed.get(key)
+                if kept is None or (stat.number + self._pass) % ALLOWED_EVERY == 0:
+                    kept = _read_allowed(files, f"{folder}/{name}/status")
+                allowed[key] = kept
+                found.append(
+                    Thread(
+                        process.pid,
+                        stat.number,
+                        process.role,
+                        stat.name,
+                        stat.state,
+                        stat.cpu,
+                        nodes.of_cpu(stat.cpu),
+                        kept,
+                        stat.cpu_seconds,
+                        stat.start_ticks,
+                    )
+                )
+        self._allowed = allowed
+        if over:
+            files.note(f"{over} threads over the limit of {MAX_THREADS} are not read")
+        return found
+
+
+def _read_allowed(files: SystemFiles, path: str) -> Allowed:
+    status = files.text(path)
+    if status is None:
+        return UNKNOWN
+    try:
+        return parse_allowed(status)
+    except ValueError as failure:
+        files.note(f"{path}: {failure}")
+        return UNKNOWN
+
+
+class CpuTimeByNode:
+    """Adds up the CPU time of threads by role and by the node they were seen on.
+
+    What a thread used between two passes is given to the node it ran on last: the kernel keeps no more.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[int, int], float] | None = None
+        self._total: dict[tuple[str, int], float] = defaultdict(float)
+
+    def add(self, threads: Sequence[Thread]) -> Mapping[tuple[str, int], float]:
+        """Take a pass in; the sums in seconds since the first pass."""
+        before, now = self._before, {}
+        for thread in threads:
+            key = (thread.tid, thread.start_ticks)
+            now[key] = thread.cpu_seconds
+            # The first pass begins the count; a thread that came later is counted from its start.
+            used = thread.cpu_seconds - before.get(key, 0.0) if before is not None else 0.0
+            if thread.node is not None:
+                self._total[thread.role, thread.node] += max(0.0, used)
+        self._before = now
+        return self._total
+
+
+class EngineThreadsCollector(FilesCollector):
+    """Reads the engine's threads; `threads` keeps the table of the last pass.
+
+    `npu_nodes` gives, for a process that uses NPUs, the nodes these are attached to.
+    """
+
+    name = "engine_threads"
+
+    def __init__(
+        self,
+        tree: EngineTree,
+        *,
+        npu_nodes: Callable[[], Mapping[int, frozenset[int]]] = dict,
+        root: Path = Path("/"),
+        interval_seconds: float = 15.0,
+    ) -> None:
+        super().__init__(root=root, interval_seconds=interval_seconds)
+        self.threads: tuple[Thread, ...] = ()
+        self._tree = tree
+        self._npu_nodes = npu_nodes
+        self._near: Mapping[int, frozenset[int]] = {}
+        self._table = ThreadTable()
+        self._cpu_time = CpuTimeByNode()
+
+    def prepare(self) -> None:
+        """Take what is known of the NPUs now."""
+        self._near = self._npu_nodes()
+
+    def read(self, now: float) -> list[Sample]:
+        """Read once; no samples while no engine is known."""
+        processes = self._tree.processes(self._files, now)
+        nodes = read_nodes(self._files) if processes else Nodes({})
+        threads = self._table.read(self._files, processes, nodes)
+        self.threads = tuple(threads)
+        samples = thread_samples(threads, nodes, self._near, now)
+        if threads:
+            samples += [
+                Sample(
+                    "trimtab_engine_thread_cpu_seconds_total",
+                    seconds,
+                    now,
+                    labels(process=role, node=str(node)),
+                )
+                for (role, node), seconds in self._cpu_time.add(threads).items()
+            ]
+        return samples
+
+
+def thread_samples(
+    threads: Iterable[Thread], nodes: Nodes, npu_nodes: Mapping[int, frozenset[int]], now: float
+) -> list[Sample]:
+    """Counts by role and node; what is not known of a thread is in no count."""
+    on_node: dict[tuple[str, int], int] = defaultdict(int)
+    spanning: dict[str, int] = defaultdict(int)
+    away: dict[str, int] = defaultdict(int)
+    for thread in threads:
+        if thread.node is not None:
+            on_node[thread.role, thread.node] += 1
+            near = npu_nodes.get(thread.pid)
+            if near:
+                away[thread.role] += thread.node not in near
+        if thread.allowed.cpus is not None and nodes.by_number:
+            spanning[thread.role] += len(nodes.of_cpus(thread.allowed.cpus)) > 1
+    samples = [
+        Sample("trimtab_engine_threads", float(count), now, labels(process=role, node=str(node)))
+        for (role, node), count in on_node.items()
+    ]
+    for name, counts in (
+        ("trimtab_engine_threads_spanning_nodes", spanning),
+        ("trimtab_engine_threads_off_npu_node", away),
+    ):
+        samples += [Sample(name, float(count), now, labels(process=role)) for role, count in counts.items()]
+    return samples
