@@ -34,9 +34,7 @@ def host_collectors(
     chosen: list[tuple[bool, Callable[[], Collector]]] = [
         (
             collect.host.enabled,
-            lambda: HostCollector(
-                (Path("/"),), engine_pid=engine_pid, interval_seconds=collect.host.interval_seconds
-            ),
+            lambda: HostCollector((Path("/"),), tree=tree, interval_seconds=collect.host.interval_seconds),
         ),
         (
             collect.numa.enabled,

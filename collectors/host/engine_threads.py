@@ -16,8 +16,10 @@ from collectors.sample import Sample, labels
 
 MAX_THREADS = 8192
 """Threads read in one pass; what is over is noted."""
+THREADS_PER_PASS = 1000
+"""About 15 ms of CPU time; so is a host of 2,000 threads read in two passes."""
 ALLOWED_EVERY = 8
-"""A thread's allowed CPUs seldom change and cost as much as all the rest: they are read anew in this many passes."""
+"""A thread's allowed CPUs seldom change and cost as much as all the rest: read anew each so many times."""
 UNKNOWN = Allowed(None, None)
 
 
@@ -38,50 +40,63 @@ class Thread:
 
 
 class ThreadTable:
-    """Reads threads pass by pass, and remembers what need not be read each time."""
+    """Reads threads pass by pass, and remembers what need not be read each time.
+
+    A thread that is new is read at once; of those known, at most about `THREADS_PER_PASS` are read in a pass, in
+    turn, and the others stand as they were read last.
+    """
 
     def __init__(self) -> None:
-        self._allowed: dict[tuple[int, int], Allowed] = {}
+        self._known: dict[tuple[int, str], Thread] = {}
         self._pass = 0
 
     def read(self, files: SystemFiles, processes: Iterable[Process], nodes: Nodes) -> list[Thread]:
         """Every thread that could be read; one that ended meanwhile is absent."""
-        found: list[Thread] = []
-        allowed: dict[tuple[int, int], Allowed] = {}
+        found: dict[tuple[int, str], Thread] = {}
         self._pass += 1
+        turns = 1 + len(self._known) // THREADS_PER_PASS
         over = 0
         for process in processes:
-            folder = f"/proc/{process.pid}/task"
-            names = files.names(folder)
+            names = files.names(f"/proc/{process.pid}/task")
             room = MAX_THREADS - len(found)
             over += max(0, len(names) - room)
             for name in names[:room]:
-                stat = read_stat(files, f"{folder}/{name}/stat")
-                if stat is None:
-                    continue
-                key = (stat.number, stat.start_ticks)
-                kept = self._allowed.get(key)
-                if kept is None or (stat.number + self._pass) % ALLOWED_EVERY == 0:
-                    kept = _read_allowed(files, f"{folder}/{name}/status")
-                allowed[key] = kept
-                found.append(
-                    Thread(
-                        process.pid,
-                        stat.number,
-                        process.role,
-                        stat.name,
-                        stat.state,
-                        stat.cpu,
-                        nodes.of_cpu(stat.cpu),
-                        kept,
-                        stat.cpu_seconds,
-                        stat.start_ticks,
-                    )
-                )
-        self._allowed = allowed
+                known = self._known.get((process.start_ticks, name))
+                thread = known
+                if known is None or (int(name) + self._pass) % turns == 0:
+                    # A known thread comes here in each `turns`-th pass: counted in these, each turn comes once.
+                    refresh = (int(name) + self._pass // turns) % ALLOWED_EVERY == 0
+                    thread = self._thread(files, process, name, nodes, None if refresh else known)
+                if thread is not None:
+                    found[process.start_ticks, name] = thread
+        self._known = found
         if over:
             files.note(f"{over} threads over the limit of {MAX_THREADS} are not read")
-        return found
+        return list(found.values())
+
+    def _thread(
+        self, files: SystemFiles, process: Process, name: str, nodes: Nodes, known: Thread | None
+    ) -> Thread | None:
+        folder = f"/proc/{process.pid}/task/{name}"
+        stat = read_stat(files, f"{folder}/stat")
+        if stat is None:
+            return None
+        if known is not None and known.start_ticks == stat.start_ticks:
+            allowed = known.allowed
+        else:
+            allowed = _read_allowed(files, f"{folder}/status")
+        return Thread(
+            process.pid,
+            stat.number,
+            process.role,
+            stat.name,
+            stat.state,
+            stat.cpu,
+            nodes.of_cpu(stat.cpu),
+            allowed,
+            stat.cpu_seconds,
+            stat.start_ticks,
+        )
 
 
 def _read_allowed(files: SystemFiles, path: str) -> Allowed:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 MAX_BYTES = 1024 * 1024
 """A file of /proc or /sys is small; the few long ones are read with a limit of their own."""
+RECORD_BYTES = 4096
 MAX_NOTES = 12
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ESRCH, errno.ENODEV, errno.ENXIO)
@@ -75,6 +76,21 @@ class SystemFiles:
             self.note(f"{path} is longer than {max_bytes} bytes")
             return None
         return b"".join(pieces)
+
+    def record(self, path: str) -> str | None:
+        """A file of one short record, such as `stat`, which the kernel gives whole in one reading; or None."""
+        try:
+            handle = os.open(self._root + path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as failure:
+            self._failed(path, failure)
+            return None
+        try:
+            return os.read(handle, RECORD_BYTES).decode("utf-8", "backslashreplace")
+        except OSError as failure:
+            self._failed(path, failure)
+            return None
+        finally:
+            os.close(handle)
 
     def chunks(self, path: str, max_bytes: int, go_on: Callable[[], bool] = lambda: True) -> Iterator[bytes]:
         """A long file piece by piece; nothing where it is absent.

@@ -1,15 +1,17 @@
-"""CPU, memory, load and disk of this host, and the engine's processes where they are known (psutil)."""
+"""CPU, memory, load and disk of this host (psutil), and the engine's processes where they are known."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
 from collectors.host.blocking import Blocking
+from collectors.host.files import SystemFiles
+from collectors.host.tree import EngineTree, read_stat
 from collectors.sample import CollectorError, Sample, labels
 
 FIRST_CPU_SECONDS = 0.1
@@ -19,8 +21,7 @@ FIRST_CPU_SECONDS = 0.1
 class HostCollector:
     """Reads the host.
 
-    `paths` are directories whose file systems are watched. `engine_pid` gives the engine's main process where
-    this process can see it, or None.
+    `paths` are directories whose file systems are watched. `tree` finds the engine's processes.
     """
 
     name = "host"
@@ -29,14 +30,14 @@ class HostCollector:
         self,
         paths: Sequence[Path] = (Path("/"),),
         *,
-        engine_pid: Callable[[], int | None] | None = None,
+        tree: EngineTree | None = None,
         interval_seconds: float = 5.0,
     ) -> None:
         self.interval_seconds = interval_seconds
         self.notes: tuple[str, ...] = ()
         self._paths = tuple(paths)
-        self._engine_pid = engine_pid
-        self._engine: psutil.Process | None = None
+        self._tree = tree
+        self._files = SystemFiles()
         self._cpu: tuple[float, float] | None = None
         watched = ", ".join(str(path) for path in self._paths)
         self._blocking: Blocking[tuple[list[Sample], list[str]]] = Blocking(
@@ -57,6 +58,7 @@ class HostCollector:
 
     def _read(self, now: float) -> tuple[list[Sample], list[str]]:
         notes: list[str] = []
+        self._files.forget_notes()
         memory, swap = psutil.virtual_memory(), psutil.swap_memory()
         samples = [
             Sample("trimtab_host_memory_available_bytes", float(memory.available), now),
@@ -95,28 +97,18 @@ class HostCollector:
         return min(max((self._cpu[0] - before[0]) / total, 0.0), 1.0) if total > 0 else None
 
     def _engine_samples(self, now: float, notes: list[str]) -> list[Sample]:
-        pid = self._engine_pid() if self._engine_pid is not None else None
-        if pid is None:
-            self._engine = None
-            return []
-        try:
-            # The kept object knows its start time: a number given to another process is not taken for it.
-            if self._engine is None or self._engine.pid != pid or not self._engine.is_running():
-                self._engine = psutil.Process(pid)
-            resident, cpu, threads = 0, 0.0, 0
-            for process in (self._engine, *self._engine.children(recursive=True)):
-                times = process.cpu_times()
-                resident += process.memory_info().rss
-                # With the children it has reaped, or the sum would fall when one ends.
-                cpu += times.user + times.system + times.children_user + times.children_system
-                threads += process.num_threads()
-        except psutil.NoSuchProcess:
+        processes = self._tree.processes(self._files, now) if self._tree is not None else []
+        stats = [read_stat(self._files, f"/proc/{process.pid}/stat") for process in processes]
+        notes.extend(self._files.notes)
+        alive = [stat for stat in stats if stat is not None]
+        if not alive or len(alive) < len(processes):
             return []  # gone while it was read: absent, not zero
-        except psutil.AccessDenied:
-            notes.append(f"no permission to read process {pid}")
-            return []
+        resident = sum(stat.resident_bytes for stat in alive)
+        # With the children it has reaped, or the sum would fall when one ends.
+        cpu = sum(stat.cpu_seconds + stat.reaped_cpu_seconds for stat in alive)
+        threads = sum(stat.threads for stat in alive)
         return [
-            Sample("trimtab_engine_process_resident_bytes", float(resident), now),
+            Sample("trimtab_engine_process_resident_bytes", resident, now),
             Sample("trimtab_engine_process_cpu_seconds_total", cpu, now),
             Sample("trimtab_engine_process_threads", float(threads), now),
         ]

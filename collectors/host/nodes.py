@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from collectors.host.cpulist import parse_cpulist
 from collectors.host.files import SystemFiles
 
 NODES = "/sys/devices/system/node"
-_MEMINFO = re.compile(r"^Node\s+\d+\s+(\w+)(?:\(\w+\))?:\s+(\d+)\s+kB\s*$", re.MULTILINE)
+_MEMINFO = re.compile(r"^Node\s+\d+\s+(\w+(?:\(\w+\))?):\s+(\d+)\s+kB\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,9 @@ class Nodes:
 
     by_number: Mapping[int, Node]
     _of_cpu: Mapping[int, int] = field(init=False, repr=False, compare=False)
+    _of_cpus: dict[frozenset[int], frozenset[int]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         of_cpu = {cpu: node.number for node in self.by_number.values() for cpu in node.cpus or ()}
@@ -42,9 +45,13 @@ class Nodes:
         """The node a CPU belongs to, None if no node is known to hold it."""
         return self._of_cpu.get(cpu)
 
-    def of_cpus(self, cpus: Iterable[int]) -> frozenset[int]:
+    def of_cpus(self, cpus: frozenset[int]) -> frozenset[int]:
         """The nodes that hold any of these CPUs."""
-        return frozenset(self._of_cpu[cpu] for cpu in cpus if cpu in self._of_cpu)
+        found = self._of_cpus.get(cpus)
+        if found is None:  # thousands of threads have a handful of sets between them
+            found = frozenset(self._of_cpu[cpu] for cpu in cpus if cpu in self._of_cpu)
+            self._of_cpus[cpus] = found
+        return found
 
 
 def parse_node_meminfo(text: str) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
 from collectors.command import run_command
@@ -32,14 +32,14 @@ class StalledCyclesCollector:
         seconds: float = 1.0,
         root: Path = Path("/"),
         interval_seconds: float = 60.0,
-        timeout_seconds: Callable[[float], float] = lambda seconds: seconds + 5.0,
+        timeout_seconds: float | None = None,
     ) -> None:
         self.interval_seconds = interval_seconds
         self.notes: tuple[str, ...] = ()
         self._tree = tree
         self._program = program
         self._seconds = seconds
-        self._timeout = timeout_seconds(seconds)
+        self._timeout = seconds + 5.0 if timeout_seconds is None else timeout_seconds
         self._files = SystemFiles(root)
         self._blocking: Blocking[list[Process]] = Blocking(
             "stalled-cycles-collector", "does a process hang in the kernel (state D)?"
@@ -57,7 +57,9 @@ class StalledCyclesCollector:
         output = await run_command(command, timeout_seconds=self._timeout)
         found = parse_perf_stat(output.text)
         ratios = stalled_ratios(found)
-        if not ratios and (output.code or found.missing):
+        # "not counted" is perf's word for processes that did not run: an idle engine, no fault.
+        sound = found.counts or "not counted" in found.missing.values()
+        if not ratios and (output.code or "not supported" in found.missing.values() or not sound):
             raise CollectorError(f"{self._program}: {self._reason(output.text, output.code, found.missing)}")
         self.notes += tuple(f"{event}: {why}" for event, why in sorted(found.missing.items()))
         return [
@@ -65,7 +67,7 @@ class StalledCyclesCollector:
             for kind, ratio in ratios.items()
         ]
 
-    def _reason(self, text: str, code: int, missing: object) -> str:
+    def _reason(self, text: str, code: int, missing: Mapping[str, str]) -> str:
         said = " ".join(text.split())
         if any(word in said.lower() for word in _FORBIDDEN):
             paranoid = (self._files.text("/proc/sys/kernel/perf_event_paranoid") or "unknown").strip()
@@ -73,6 +75,6 @@ class StalledCyclesCollector:
                 f"not allowed to count (kernel.perf_event_paranoid is {paranoid}): run Trimtab as root or with"
                 " CAP_PERFMON, or set it to 1 or lower"
             )
-        if "not supported" in said:
+        if "not supported" in missing.values():
             return "this processor, or the VM on it, does not count stalled cycles; set enabled: false"
         return f"exit code {code}: {said[:200]}" if said else f"exit code {code}, and nothing printed"

@@ -10,6 +10,8 @@ from collectors.host.cpulist import parse_cpulist
 
 TICKS = float(os.sysconf("SC_CLK_TCK"))
 """Clock ticks in a second, the unit of CPU times in `stat`."""
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+"""64 KiB on some aarch64 hosts."""
 
 _STATUS = re.compile(r"^(Cpus_allowed_list|Mems_allowed_list):[ \t]*(.*)$", re.MULTILINE)
 _RESIDENT = re.compile(r"^Rss(Anon|File|Shmem):\s+(\d+) kB$", re.MULTILINE)
@@ -28,8 +30,11 @@ class Stat:
     state: str
     parent: int
     cpu_seconds: float
+    reaped_cpu_seconds: float
+    """CPU time of children that ended and were waited for."""
     threads: int
     start_ticks: int
+    resident_bytes: float
     cpu: int
 
 
@@ -47,8 +52,10 @@ def parse_stat(text: str) -> Stat:
         state=fields[0],
         parent=int(fields[1]),
         cpu_seconds=(int(fields[11]) + int(fields[12])) / TICKS,
+        reaped_cpu_seconds=(int(fields[13]) + int(fields[14])) / TICKS,
         threads=int(fields[17]),
         start_ticks=int(fields[19]),
+        resident_bytes=float(int(fields[21]) * PAGE_BYTES),
         cpu=int(fields[36]),
     )
 

@@ -26,7 +26,7 @@ class Process:
 
 def read_stat(files: SystemFiles, path: str) -> Stat | None:
     """The `stat` at a path; None if its task is gone, or if it is damaged (a note)."""
-    text = files.text(path)
+    text = files.record(path)
     if not text:
         return None
     try:

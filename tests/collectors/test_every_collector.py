@@ -11,34 +11,35 @@ import pytest
 import collectors
 from tests.prepare import ROOT
 
-LIVE = {"host"}
-"""Collectors that read the machine itself, for which there is nothing to capture."""
+LAID = {"host"}
+"""Rooms of collectors whose tests lay a tree of files each; what is captured for all of them stands in one folder."""
 
 
-def names() -> list[str]:
-    """The `name` of every class in the room that collects."""
-    found = []
-    for module_info in pkgutil.iter_modules(collectors.__path__):
-        module = importlib.import_module(f"collectors.{module_info.name}")
-        found += [
-            (str(getattr(cls, "name")), module_info.name)  # noqa: B009
-            for _, cls in inspect.getmembers(module, inspect.isclass)
-            if cls.__module__ == module.__name__
-            and isinstance(getattr(cls, "name", None), str)
-            and inspect.iscoroutinefunction(getattr(cls, "collect", None))
-        ]
-    assert all(name == module for name, module in found), "a collector's module has the collector's name"
-    return [name for name, _ in found]
+def modules() -> dict[str, str]:
+    """The `name` of every class in the room that collects, and the module it stands in."""
+    found = {}
+    for module_info in pkgutil.walk_packages(collectors.__path__, "collectors."):
+        module = importlib.import_module(module_info.name)
+        for _, cls in inspect.getmembers(module, inspect.isclass):
+            name = getattr(cls, "name", None)
+            collects = inspect.iscoroutinefunction(getattr(cls, "collect", None))
+            if cls.__module__ == module.__name__ and isinstance(name, str) and collects:
+                found[name] = module_info.name
+    wrong = {name: module for name, module in found.items() if module.rpartition(".")[2] != name}
+    assert not wrong, f"a collector's module has the collector's name: {wrong}"
+    return found
 
 
 def test_all_are_found() -> None:
-    assert set(names()) >= {"vllm", "npu_smi", "npu_exporter", "host"}
+    assert set(modules()) >= {"vllm", "npu_smi", "npu_exporter", "host", "numa", "interrupts"}
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", modules())
 def test_a_collector_is_complete(name: str) -> None:
-    assert (ROOT / "tests" / "collectors" / f"test_{name}.py").is_file()
-    assert name in LIVE or any((ROOT / "tests" / "collectors" / "fixtures" / name).iterdir())
+    room, *inner = modules()[name].split(".")
+    tests = ROOT.joinpath("tests", room)
+    assert tests.joinpath(*inner[:-1], f"test_{name}.py").is_file()
+    assert any((tests / "fixtures" / (inner[0] if inner[0] in LAID else name)).iterdir())
     rows = [
         line for line in (ROOT / "docs" / "collectors.md").read_text().splitlines() if f"| `{name}` |" in line
     ]

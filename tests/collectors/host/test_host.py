@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from collectors.host.host import HostCollector
+from collectors.host.tree import EngineTree
 from collectors.sample import CollectorError, Sample
 
 NOW = 1_700_000_000.0
@@ -58,7 +59,7 @@ def test_the_engines_processes_are_added_up() -> None:
     ) as engine:
         assert engine.stdout is not None and engine.stdin is not None
         engine.stdout.readline()
-        found = collect(HostCollector(engine_pid=lambda: engine.pid))
+        found = collect(HostCollector(tree=EngineTree(lambda: engine.pid)))
         alone = psutil.Process(engine.pid).memory_info().rss
         engine.stdin.close()
     assert found["trimtab_engine_process_resident_bytes"] > alone
@@ -69,11 +70,11 @@ def test_the_engines_processes_are_added_up() -> None:
 def test_an_engine_that_is_gone_is_absent() -> None:
     engine = subprocess.Popen(["true"])
     engine.wait()
-    found = collect(HostCollector(engine_pid=lambda: engine.pid))
+    found = collect(HostCollector(tree=EngineTree(lambda: engine.pid)))
     assert "trimtab_engine_process_resident_bytes" not in found
     assert "trimtab_host_cpus" in found
-    assert "trimtab_engine_process_threads" not in collect(HostCollector(engine_pid=lambda: None))
-    assert "trimtab_engine_process_threads" in collect(HostCollector(engine_pid=os.getpid))
+    assert "trimtab_engine_process_threads" not in collect(HostCollector(tree=EngineTree(lambda: None)))
+    assert "trimtab_engine_process_threads" in collect(HostCollector(tree=EngineTree(os.getpid)))
 
 
 def test_a_dead_file_system_costs_one_thread_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
