@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,9 +96,9 @@ def _driver_folder(root: Path) -> str:
 
 
 def _from_files(component: str, root: Path, patterns: Sequence[str]) -> Version:
-    why = f"no {patterns[0]}"
+    why = f"no {patterns[0]} to be seen"
     for pattern in patterns:
-        for path in _matching(root, pattern):
+        for path in sorted(root.glob(pattern.lstrip("/"))):
             shown = "/" + str(path.relative_to(root))
             text, failed = _text(path)
             if text is None:
@@ -118,7 +118,9 @@ def _package(name: str, root: Path, folders: Sequence[Path]) -> Version:
         return Version(name, None, why="the engine's site-packages folder is not known")
     for folder in folders:
         # The folder is named by the package as it was written once: vllm_ascend, torch_npu.
-        for path in _matching(root, f"{folder}/{name.replace('-', '[-_.]')}-*.dist-info/METADATA"):
+        for path in sorted(
+            root.glob(f"{folder}/{name.replace('-', '[-_.]')}-*.dist-info/METADATA".lstrip("/"))
+        ):
             text, failed = _text(path)
             found = parse_metadata(text) if text is not None else None
             shown = "/" + str(path.relative_to(root))
@@ -131,13 +133,6 @@ def _package(name: str, root: Path, folders: Sequence[Path]) -> Version:
 
 def _inside(root: Path, path: str) -> Path:
     return root / path.lstrip("/")
-
-
-def _matching(root: Path, pattern: str) -> Iterator[Path]:
-    try:
-        yield from sorted(root.glob(pattern.lstrip("/")))
-    except OSError:
-        return  # a folder that cannot be listed holds nothing that can be read
 
 
 def _text(path: Path) -> tuple[str | None, str | None]:

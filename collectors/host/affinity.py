@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from collectors.host.cpulist import parse_cpulist
-from collectors.host.files import SystemFiles, number
+from collectors.host.files import SystemFiles
 from collectors.host.nodes import Nodes, read_cpulist
 from collectors.sample import Labels, labels
 
@@ -61,7 +61,7 @@ def read_affinity(files: SystemFiles, bus_ids: Mapping[Device, str]) -> list[Aff
         if address is None:
             continue
         folder = f"{PCI_DEVICES}/{address}"
-        node = number(files.text(f"{folder}/numa_node"))
+        node = files.number(f"{folder}/numa_node")
         if node is None or node < 0:
             # -1: the firmware names no node, and the CPU list is then just that of every CPU.
             found.append(Affinity(device, None, None, "sysfs"))

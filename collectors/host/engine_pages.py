@@ -10,12 +10,15 @@ from pathlib import Path
 from collectors.host.files import IncompleteError
 from collectors.host.numa_maps import Kind, lines_of, parse_numa_maps, parse_smaps_rollup
 from collectors.host.reading import FilesCollector
-from collectors.host.tree import EngineTree, Process
+from collectors.host.tasks import PAGE_BYTES
+from collectors.host.tree import EngineTree, Process, read_stat
 from collectors.sample import Sample, labels
 
 MAX_MAP_BYTES = 64 * 1024 * 1024
 MAX_PASS_SECONDS = 10.0
-"""Longest time for all processes: the kernel walks each page to answer, about 1 s for 100 GB in pages of 4 KB."""
+"""Longest time for all processes."""
+MAX_PAGES = 8_000_000
+"""The kernel walks every page to answer, and the process waits with its own mapping calls meanwhile."""
 
 
 class EnginePagesCollector(FilesCollector):
@@ -46,6 +49,9 @@ class EnginePagesCollector(FilesCollector):
         cut: set[str] = set()
         deadline = self._clock() + MAX_PASS_SECONDS
         for process in self._tree.processes(self._files, now):
+            if self._is_too_big(process):
+                cut.add(process.role)
+                continue
             try:
                 for (kind, node), size in self._pages(process, deadline).items():
                     placed[process.role, kind, node] += size
@@ -74,6 +80,16 @@ class EnginePagesCollector(FilesCollector):
         ):
             samples += [Sample(name, size, now, labels(process=role)) for role, size in sizes.items()]
         return samples
+
+    def _is_too_big(self, process: Process) -> bool:
+        stat = read_stat(self._files, f"/proc/{process.pid}/stat")
+        if stat is None or stat.resident_bytes <= MAX_PAGES * PAGE_BYTES:
+            return False
+        gigabytes = stat.resident_bytes / 1e9
+        self._files.note(
+            f"process {process.pid} holds {gigabytes:.0f} GB: its pages are too many to be walked"
+        )
+        return True
 
     def _pages(self, process: Process, deadline: float) -> dict[tuple[Kind, int], float]:
         path = f"/proc/{process.pid}/numa_maps"

@@ -130,7 +130,9 @@ class CpuTimeByNode:
             used = thread.cpu_seconds - before.get(key, 0.0) if before is not None else 0.0
             if thread.node is not None:
                 self._total[thread.role, thread.node] += max(0.0, used)
-        self._before = now
+        # One that could not be read this time is not to count from its start when it comes again.
+        kept = {**(before or {}), **now}
+        self._before = kept if len(kept) < 2 * MAX_THREADS else now
         return self._total
 
 

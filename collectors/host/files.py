@@ -52,6 +52,17 @@ class SystemFiles:
         data = self.data(path, max_bytes)
         return None if data is None else data.decode("utf-8", "backslashreplace")
 
+    def number(self, path: str) -> int | None:
+        """The one whole number written at `path`; None if it is absent or something else (a note)."""
+        text = self.text(path)
+        if text is None:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            self.note(f"{path}: {text.strip()[:40]!r} is no whole number")
+            return None
+
     def data(self, path: str, max_bytes: int = MAX_BYTES) -> bytes | None:
         """The same, as bytes."""
         # os.open and os.read: for a file of /proc, half the cost of a file object.
@@ -136,11 +147,3 @@ class SystemFiles:
     def _failed(self, path: str, failure: OSError) -> None:
         if failure.errno not in _ABSENT:
             self.note(f"{path}: {failure.strerror}")
-
-
-def number(text: str | None) -> int | None:
-    """A file's one whole number; None when it is absent or something else."""
-    try:
-        return None if text is None else int(text)
-    except ValueError:
-        return None

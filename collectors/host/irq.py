@@ -10,6 +10,7 @@ from collectors.host.files import SystemFiles
 from collectors.host.nodes import read_cpulist
 
 LONGEST_LINE = 1024 * 1024
+LONGEST_DESCRIPTION = 400
 OF_NPU = re.compile(
     r"sq_send_trigger_irq|cq_update_irq|trs[-_]mbox|devdrv|davinci|ascend|drvhdc", re.IGNORECASE
 )
@@ -52,21 +53,31 @@ def parse_interrupts(
     for line in source:
         irq, colon, rest = line.partition(":")
         irq = irq.strip()
-        # Few lines are wanted, and a line is long where there are hundreds of CPUs.
-        if pattern is not None and irq not in irqs and not pattern.search(rest[len(cpus) * 2 :]):
+        # A line is long where there are hundreds of CPUs, and what tells whose it is stands at its end.
+        if (
+            pattern is not None
+            and irq not in irqs
+            and not pattern.search(rest[-LONGEST_DESCRIPTION:].lstrip("0123456789 "))
+        ):
             continue
         if not colon:
             if line.strip():
                 yield f"no interrupt: {line.strip()[:80]!r}"
             continue
         cells = rest.split(maxsplit=len(cpus))
-        counted = [int(cell) for cell in cells[: len(cpus)] if cell.isascii() and cell.isdigit()]
-        if len(counted) < len(cpus):
+        # Nearly all counts are 0, and the others alone are worth a number.
+        taken = [(cpu, cell) for cpu, cell in zip(cpus, cells, strict=False) if cell != "0"]
+        sound = (
+            sum(cell.isascii() and cell.isdigit() for _, cell in taken)
+            + min(len(cpus), len(cells))
+            - len(taken)
+        )
+        if sound < len(cpus):
             if irq not in ("ERR", "MIS"):  # one count for the whole machine
-                yield f"interrupt {irq[:20]}: {len(counted)} counts for {len(cpus)} CPUs"
+                yield f"interrupt {irq[:20]}: {sound} counts for {len(cpus)} CPUs"
             continue
         description = cells[len(cpus)] if len(cells) > len(cpus) else ""
-        counts = {cpu: count for cpu, count in zip(cpus, counted, strict=True) if count}
+        counts = {cpu: count for cpu, cell in taken if (count := int(cell))}
         yield Interrupt(irq, _handler(description), counts)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from collectors.host.cpulist import parse_cpulist
-from collectors.host.files import SystemFiles, number
+from collectors.host.files import SystemFiles
 from collectors.host.nodes import read_cpulist
 
 _HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage"
@@ -33,12 +33,22 @@ class HugePages:
 
 def read_huge_pages(files: SystemFiles) -> HugePages:
     """From /sys/kernel/mm/transparent_hugepage; all unknown in a kernel without them."""
-    daemon = number(files.text(f"{_HUGE_PAGES}/khugepaged/defrag"))
+    daemon = files.number(f"{_HUGE_PAGES}/khugepaged/defrag")
     return HugePages(
-        parse_choice(files.text(f"{_HUGE_PAGES}/enabled") or ""),
-        parse_choice(files.text(f"{_HUGE_PAGES}/defrag") or ""),
+        _choice(files, f"{_HUGE_PAGES}/enabled"),
+        _choice(files, f"{_HUGE_PAGES}/defrag"),
         None if daemon is None else daemon != 0,
     )
+
+
+def _choice(files: SystemFiles, path: str) -> str | None:
+    text = files.text(path)
+    if text is None:
+        return None
+    word = parse_choice(text)
+    if word is None:
+        files.note(f"{path}: no word is chosen in {text.strip()[:60]!r}")
+    return word
 
 
 def read_governors(files: SystemFiles) -> Mapping[str, frozenset[int]]:
@@ -76,19 +86,19 @@ class Sysctl:
 
 def read_sysctl(files: SystemFiles) -> Sysctl:
     """From /proc/sys, and from debugfs, where kernels since 5.13 keep the migration cost."""
-    cost = number(files.text("/proc/sys/kernel/sched_migration_cost_ns"))
+    cost = files.number("/proc/sys/kernel/sched_migration_cost_ns")
     if cost is None:
         cost = _of_root_only(files, "/sys/kernel/debug/sched/migration_cost_ns")
     return Sysctl(
-        number(files.text("/proc/sys/kernel/numa_balancing")),
-        number(files.text("/proc/sys/vm/swappiness")),
+        files.number("/proc/sys/kernel/numa_balancing"),
+        files.number("/proc/sys/vm/swappiness"),
         None if cost is None else cost / 1e9,
     )
 
 
 def _of_root_only(files: SystemFiles, path: str) -> int | None:
     # debugfs is closed to others by design: that it is, is no fault to be told in each pass.
-    return number(files.text(path)) if files.readable(path) else None
+    return files.number(path) if files.readable(path) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,10 @@ class StalledCyclesCollector:
         self.notes = self._files.notes
         if not processes:
             return []
+        if len(processes) > MAX_PROCESSES:
+            self.notes += (
+                f"{len(processes) - MAX_PROCESSES} processes over {MAX_PROCESSES} are not counted",
+            )
         pids = [process.pid for process in processes[:MAX_PROCESSES]]
         command = perf_command(self._program, pids, self._seconds)
         output = await run_command(command, timeout_seconds=self._timeout)

@@ -15,7 +15,7 @@ from collectors.versions import (
     present,
     read_versions,
 )
-from tests.collectors.host.host_tree import HostTree
+from sim.host_tree import HostTree
 
 DRIVER = "Version=25.2.1\nascendhal_version=7.35.23\naicpu_version=1.0\ncompatible_version=[V100R001C15]\n"
 FIRMWARE = "Version=7.7.0.6.236\nfirmware_version=1.0\npackage_version=25.2.1\n"
@@ -105,8 +105,8 @@ def test_what_is_unknown_says_why(tmp_path: Path) -> None:
     tree.write("/usr/local/Ascend/nnal/atb/latest/version.info/oops", "")
     why = {one.component: one.why for one in read_versions(tmp_path, [SITE])}
     assert why["driver"] == "/usr/local/Ascend/driver/version.info names no version"
-    assert why["firmware"] == "no /usr/local/Ascend/firmware/version.info"
-    assert why["CANN"] == "no /usr/local/Ascend/cann/*-linux/ascend_toolkit_install.info"
+    assert why["firmware"] == "no /usr/local/Ascend/firmware/version.info to be seen"
+    assert why["CANN"] == "no /usr/local/Ascend/cann/*-linux/ascend_toolkit_install.info to be seen"
     assert why["NNAL"] == "/usr/local/Ascend/nnal/atb/latest/version.info: Is a directory"
     assert why["vllm"] == f"not in {SITE}"
     assert read_versions(tmp_path)[-1].why == "the engine's site-packages folder is not known"

@@ -9,7 +9,7 @@ import pytest
 from collectors.host.affinity import Device, affinity_from_topology, pci_address, read_affinity
 from collectors.host.files import SystemFiles
 from collectors.host.nodes import Node, Nodes
-from tests.collectors.host.host_tree import HostTree
+from sim.host_tree import HostTree
 
 FIRST, SECOND, THIRD = Device("0", "0", "910B4"), Device("1", "0", "910B4"), Device("2", "0")
 NODES = Nodes({n: Node(n, frozenset(range(n * 24, n * 24 + 24))) for n in range(8)})

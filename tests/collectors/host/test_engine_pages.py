@@ -13,7 +13,7 @@ import pytest
 from collectors.host.engine_pages import MAX_PASS_SECONDS, EnginePagesCollector
 from collectors.host.tree import EngineTree
 from collectors.sample import Labels, labels
-from tests.collectors.host.host_tree import HostTree
+from sim.host_tree import HostTree
 
 MAIN, WORKER = 500, 512
 MIB = 1024.0 * 1024.0
@@ -82,6 +82,16 @@ def test_a_reading_that_takes_too_long_is_left(laid: HostTree) -> None:
     found = collect(collector)
     assert {dict(own)["process"] for name, own in found} == {"main"}, "the first was read in time"
     assert collector.notes[0].startswith(f"/proc/{WORKER}/numa_maps takes too long to read")
+
+
+def test_a_process_of_very_many_pages_is_left_alone(laid: HostTree) -> None:
+    stat = laid.root / f"proc/{WORKER}/stat"
+    assert " 2500 " in stat.read_text(), "the resident pages"
+    stat.write_text(stat.read_text().replace(" 2500 ", " 9000000 "))
+    collector = source(laid)
+    assert {dict(own)["process"] for _, own in collect(collector)} == {"main"}
+    assert collector.notes[0].startswith(f"process {WORKER} holds ")
+    assert collector.notes[0].endswith("GB: its pages are too many to be walked")
 
 
 def test_lines_that_cannot_be_read_are_counted(laid: HostTree) -> None:

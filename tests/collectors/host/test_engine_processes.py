@@ -9,7 +9,7 @@ from pathlib import Path
 from collectors.host.engine_processes import EngineProcessesCollector
 from collectors.host.tree import EngineTree
 from collectors.sample import Sample, labels
-from tests.collectors.host.host_tree import HostTree, status_text
+from sim.host_tree import HostTree, status_text
 
 
 def collect(collector: EngineProcessesCollector) -> list[Sample]:

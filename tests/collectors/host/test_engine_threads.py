@@ -16,7 +16,7 @@ from collectors.host.engine_threads import ALLOWED_EVERY, EngineThreadsCollector
 from collectors.host.files import SystemFiles
 from collectors.host.nodes import read_nodes
 from collectors.host.tree import EngineTree
-from tests.collectors.host.host_tree import HostTree
+from sim.host_tree import HostTree
 
 MAIN, WORKER = 500, 512
 
@@ -83,6 +83,15 @@ def test_cpu_time_goes_to_the_node_where_it_was_seen(laid: HostTree) -> None:
     assert second["thread_cpu_seconds_total", "Worker_TP0", "0"] == 0.0
     shutil.rmtree(laid.root / f"proc/{WORKER}/task/515")
     assert collect(source, 3.0)["thread_cpu_seconds_total", "Worker_TP0", "4"] == pytest.approx(3.25)
+
+
+def test_time_is_not_counted_twice_after_a_damaged_reading(laid: HostTree) -> None:
+    source = collector(laid)
+    collect(source)
+    laid.write(f"/proc/{WORKER}/task/513/stat", "garbage")
+    collect(source, 2.0)
+    laid.thread(WORKER, 513, "acl_thread", cpu=118, cpu_seconds=5.5)
+    assert collect(source, 3.0)["thread_cpu_seconds_total", "Worker_TP0", "4"] == pytest.approx(0.5)
 
 
 def test_a_number_used_again_is_another_thread(laid: HostTree) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from collectors.host.files import MAX_NOTES, IncompleteError, SystemFiles, number
-from tests.collectors.host.host_tree import HostTree
+from collectors.host.files import MAX_NOTES, IncompleteError, SystemFiles
+from sim.host_tree import HostTree
+from tests.prepare import ROOT
 
 
 @pytest.fixture
@@ -27,10 +30,9 @@ def test_absent_is_none_without_a_note(tree: HostTree) -> None:
 
 def test_a_process_that_is_gone_is_absent() -> None:
     files = SystemFiles()
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    os.waitpid(pid, 0)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    pid = ended.pid
     assert files.text(f"/proc/{pid}/numa_maps") is None
     assert files.notes == ()
 
@@ -87,24 +89,21 @@ def test_bytes_that_are_no_text_are_kept_legible(tree: HostTree) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_process_of_another_user_is_told() -> None:
-    inlet, outlet = os.pipe()
-    owner, child = os.getpid(), os.fork()
-    if child == 0:
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
-        files = SystemFiles()
-        found = files.text(f"/proc/{owner}/numa_maps"), files.record(f"/proc/{owner}/stat") is not None
-        os.write(outlet, repr((found, files.notes)).encode())
-        os._exit(0)
-    os.close(outlet)
-    with os.fdopen(inlet) as answer:
-        assert answer.read() == repr(((None, True), (f"/proc/{owner}/numa_maps: Permission denied",)))
-    os.waitpid(child, 0)
+    code = (
+        "import os, sys; from collectors.host.files import SystemFiles; os.setgroups([]); os.setgid(65534);"
+        "os.setuid(65534); files, owner = SystemFiles(), sys.argv[1];"
+        "print(files.text(f'/proc/{owner}/numa_maps'), bool(files.record(f'/proc/{owner}/stat')), files.notes)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(os.getpid())], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert done.stdout == f"None True ('/proc/{os.getpid()}/numa_maps: Permission denied',)\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("1\n", 1), ("-1\n", -1), ("", None), (None, None), ("many", None)]
-)
-def test_a_number(text: str | None, value: int | None) -> None:
-    assert number(text) == value
+@pytest.mark.parametrize(("text", "value"), [("1\n", 1), ("-1\n", -1), ("many", None), ("", None)])
+def test_a_number_or_a_note(tree: HostTree, text: str, value: int | None) -> None:
+    tree.write("/sys/number", text)
+    files = SystemFiles(tree.root)
+    assert files.number("/sys/number") == value
+    assert files.notes == (() if value is not None else (f"/sys/number: {text!r} is no whole number",))
+    assert files.number("/sys/nothing") is None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from collectors.host.host_settings import HostSettingsCollector
 from collectors.sample import labels
-from tests.collectors.host.host_tree import HostTree
+from sim.host_tree import HostTree
 
 
 def test_each_setting(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from collectors.host.affinity import Device
 from collectors.host.interrupts import MAX_HANDLERS, InterruptsCollector
 from collectors.sample import CollectorError, Labels, labels
-from tests.collectors.host.host_tree import HostTree
+from sim.host_tree import HostTree
 from tests.prepare import ROOT
 
 TEXT = (ROOT / "tests" / "collectors" / "fixtures" / "host" / "interrupts.txt").read_text()

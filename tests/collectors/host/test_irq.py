@@ -16,7 +16,7 @@ from collectors.host.irq import (
     parse_interrupts,
     read_irq_affinity,
 )
-from tests.collectors.host.host_tree import HostTree
+from sim.host_tree import HostTree
 from tests.prepare import ROOT
 
 TEXT = (ROOT / "tests" / "collectors" / "fixtures" / "host" / "interrupts.txt").read_text()

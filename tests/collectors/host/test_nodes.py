@@ -6,7 +6,7 @@ from pathlib import Path
 
 from collectors.host.files import SystemFiles
 from collectors.host.nodes import Node, Nodes, parse_node_meminfo, read_nodes
-from tests.collectors.host.host_tree import HostTree
+from sim.host_tree import HostTree
 
 KIB = 1024.0
 

@@ -11,7 +11,7 @@ import pytest
 from collectors.host.affinity import Device
 from collectors.host.numa import NumaCollector
 from collectors.sample import CollectorError, Labels, labels
-from tests.collectors.host.host_tree import HostTree
+from sim.host_tree import HostTree
 
 FIRST, SECOND = Device("0", "0", "910B4"), Device("1", "0")
 

@@ -19,7 +19,7 @@ from collectors.host.settings import (
     read_huge_pages,
     read_sysctl,
 )
-from tests.collectors.host.host_tree import HostTree
+from sim.host_tree import HostTree
 
 
 @pytest.fixture
@@ -46,6 +46,10 @@ def test_huge_pages(tree: HostTree) -> None:
     tree.write(f"{folder}/enabled", "[always] madvise never\n")
     tree.write(f"{folder}/khugepaged/defrag", "0\n")
     assert read_huge_pages(SystemFiles(tree.root)) == HugePages("always", None, False)
+    tree.write(f"{folder}/defrag", "always madvise\n")
+    files = SystemFiles(tree.root)
+    assert read_huge_pages(files).defrag is None
+    assert files.notes == (f"{folder}/defrag: no word is chosen in 'always madvise'",)
     assert read_huge_pages(SystemFiles(tree.root / "nowhere")) == HugePages(None, None, None)
 
 

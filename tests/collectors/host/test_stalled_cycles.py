@@ -12,7 +12,7 @@ import pytest
 from collectors.host.stalled_cycles import StalledCyclesCollector
 from collectors.host.tree import EngineTree
 from collectors.sample import CollectorError, Sample, labels
-from tests.collectors.host.host_tree import HostTree
+from sim.host_tree import HostTree
 
 GOOD = "200,,stalled-cycles-frontend,1\n<not supported>,,stalled-cycles-backend,1\n1000,,cycles,1\n"
 

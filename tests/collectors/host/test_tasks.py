@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.host.tasks import Allowed, Resident, parse_allowed, parse_resident, parse_stat
-from tests.collectors.host.host_tree import stat_line, status_text
+from sim.host_tree import stat_line, status_text
 
 
 @pytest.mark.parametrize("name", ["acl_thread", "a b", "odd) S 1 (", "(sd-pam)", "", "x\ny"])

@@ -11,7 +11,7 @@ import pytest
 
 from collectors.host.files import SystemFiles
 from collectors.host.tree import RESCAN_SECONDS, EngineTree
-from tests.collectors.host.host_tree import HostTree, stat_line
+from sim.host_tree import HostTree, stat_line
 
 MAIN = 500
 
