@@ -63,10 +63,10 @@ class ThreadTable:
             for name in names[:room]:
                 known = self._known.get((process.start_ticks, name))
                 thread = known
-                if known is None or (int(name) + self._pass) % turns == 0:
-                    # A known thread comes here in each `turns`-th pass: counted in these, each turn comes once.
-                    refresh = (int(name) + self._pass // turns) % ALLOWED_EVERY == 0
-                    thread = self._thread(files, process, name, nodes, None if refresh else known)
+                turn, rest = divmod(int(name) + self._pass, turns)
+                if known is None or rest == 0:
+                    kept = known if turn % ALLOWED_EVERY else None
+                    thread = self._thread(files, process, name, nodes, kept)
                 if thread is not None:
                     found[process.start_ticks, name] = thread
         self._known = found

@@ -25,7 +25,6 @@ class FilesCollector(ABC):
 
     async def collect(self, now: float) -> list[Sample]:
         """Read once; raises CollectorError. `notes` tells what could not be read."""
-
         self.prepare()
 
         def work() -> list[Sample]:

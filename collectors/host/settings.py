@@ -125,18 +125,31 @@ def parse_groups(text: str) -> Mapping[str, str]:
 
 
 def read_cpuset(files: SystemFiles, pid: int | None = None) -> Cpuset | None:
-    """The cpuset of a process (this one if None); None where there is no cpuset controller to be seen."""
-    groups = parse_groups(files.text(f"/proc/{'self' if pid is None else pid}/cgroup") or "")
-    for mount, path, cpus, nodes in (
-        (f"{_CGROUPS}/cpuset", groups.get("cpuset"), "cpuset.effective_cpus", "cpuset.effective_mems"),
-        (_CGROUPS, groups.get(""), "cpuset.cpus.effective", "cpuset.mems.effective"),
+    """The cpuset of a process (this one if None); None where no cpuset controller shows its group."""
+    own = parse_groups(files.text("/proc/self/cgroup") or "")
+    groups = own if pid is None else parse_groups(files.text(f"/proc/{pid}/cgroup") or "")
+    for mount, controller, cpus, nodes in (
+        (f"{_CGROUPS}/cpuset", "cpuset", "cpuset.effective_cpus", "cpuset.effective_mems"),
+        (_CGROUPS, "", "cpuset.cpus.effective", "cpuset.mems.effective"),
     ):
-        # A group without the controller is under its parent's; in a container the mount may begin at the group.
-        while path is not None:
-            folder = mount + path.rstrip("/")
+        group = groups.get(controller)
+        for candidate in _candidates(files, mount, group, own.get(controller)):
+            folder = mount + candidate.rstrip("/")
             if files.exists(f"{folder}/{cpus}"):
                 return Cpuset(
-                    path, read_cpulist(files, f"{folder}/{cpus}"), read_cpulist(files, f"{folder}/{nodes}")
+                    candidate,
+                    read_cpulist(files, f"{folder}/{cpus}"),
+                    read_cpulist(files, f"{folder}/{nodes}"),
                 )
-            path = None if path in ("/", "") else path.rpartition("/")[0] or "/"
     return None
+
+
+def _candidates(files: SystemFiles, mount: str, group: str | None, own: str | None) -> list[str]:
+    """The group and those above it, nearest first: one without the controller is under its parent's."""
+    if group is None or ".." in group.split("/"):  # of a process outside of this control group namespace
+        return []
+    if files.exists(mount + group):
+        names = group.strip("/").split("/")
+        return ["/" + "/".join(names[:length]) for length in range(len(names), -1, -1)]
+    # In a container the mount may begin at the container's own group, under its full name on the host.
+    return ["/"] if group == own else []

@@ -49,7 +49,6 @@ class EngineTree:
         self._main: int | None = None
         self._found: list[Process] = []
         self._searched = float("-inf")
-        self._roles = Roles()
         self._lock = threading.Lock()
 
     def processes(self, files: SystemFiles, now: float) -> list[Process]:
@@ -82,6 +81,7 @@ class EngineTree:
                 stats[int(name)] = stat
                 children.setdefault(stat.parent, []).append(int(name))
         found: list[Process] = []
+        roles = Roles()
         waiting = [main] if main in stats else []
         seen: set[int] = set()
         while waiting:
@@ -90,7 +90,7 @@ class EngineTree:
                 continue
             seen.add(pid)
             title = files.text(f"/proc/{pid}/cmdline") or ""
-            label = self._roles.label(role(title, stats[pid].name, main=pid == main))
+            label = roles.label(role(title, stats[pid].name, main=pid == main))
             found.append(Process(pid, stats[pid].parent, stats[pid].start_ticks, label))
             waiting += sorted(children.get(pid, ()))
         return found

@@ -67,6 +67,23 @@ def test_the_engines_processes_are_added_up() -> None:
     assert found["trimtab_engine_process_cpu_seconds_total"] > 0
 
 
+def test_the_time_of_a_child_that_ended_stays_in_the_sum() -> None:
+    busy = "import time\\nwhile time.process_time() < 0.4: pass"
+    code = (
+        f"import subprocess, sys; subprocess.run([sys.executable, '-c', '{busy}']);"
+        "print(flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as engine:
+        assert engine.stdout is not None and engine.stdin is not None
+        engine.stdout.readline()
+        found = collect(HostCollector(tree=EngineTree(lambda: engine.pid)))
+        own = psutil.Process(engine.pid).cpu_times()
+        engine.stdin.close()
+    assert found["trimtab_engine_process_cpu_seconds_total"] > own.user + own.system + 0.3
+
+
 def test_an_engine_that_is_gone_is_absent() -> None:
     engine = subprocess.Popen(["true"])
     engine.wait()

@@ -94,6 +94,7 @@ def test_groups_of_both_versions() -> None:
 
 def test_a_cpuset_of_version_2_is_the_nearest_groups(tree: HostTree) -> None:
     tree.write("/proc/77/cgroup", "0::/kube/pod1/engine\n")
+    tree.write("/sys/fs/cgroup/kube/pod1/engine/cgroup.procs", "77\n")
     tree.write("/sys/fs/cgroup/kube/pod1/cpuset.cpus.effective", "96-119\n")
     tree.write("/sys/fs/cgroup/kube/pod1/cpuset.mems.effective", "4\n")
     tree.write("/sys/fs/cgroup/cpuset.cpus.effective", "0-191\n")
@@ -103,11 +104,21 @@ def test_a_cpuset_of_version_2_is_the_nearest_groups(tree: HostTree) -> None:
 
 def test_a_cpuset_of_version_1_also_where_the_mount_begins_at_the_container(tree: HostTree) -> None:
     tree.write("/proc/77/cgroup", "5:memory:/docker/ab\n3:cpuset:/docker/ab\n0::/\n")
+    tree.write("/proc/self/cgroup", "3:cpuset:/docker/ab\n")
     tree.write("/sys/fs/cgroup/cpuset/cpuset.effective_cpus", "0-23\n")
     tree.write("/sys/fs/cgroup/cpuset/cpuset.effective_mems", "0-1\n")
     assert read_cpuset(SystemFiles(tree.root), 77) == Cpuset("/", frozenset(range(24)), frozenset({0, 1}))
     tree.write("/sys/fs/cgroup/cpuset/docker/ab/cpuset.effective_cpus", "5\n")
     assert read_cpuset(SystemFiles(tree.root), 77) == Cpuset("/docker/ab", frozenset({5}), None)
+
+
+def test_the_cpuset_of_another_container_is_not_taken_for_the_engines(tree: HostTree) -> None:
+    tree.write("/proc/self/cgroup", "3:cpuset:/docker/sidecar\n0::/\n")
+    tree.write("/sys/fs/cgroup/cpuset/cpuset.effective_cpus", "0-23\n")
+    tree.write("/sys/fs/cgroup/cpuset.cpus.effective", "0-23\n")
+    for group in ("/../engine", "/..", "/engine"):
+        tree.write("/proc/77/cgroup", f"3:cpuset:/docker/engine\n0::{group}\n")
+        assert read_cpuset(SystemFiles(tree.root), 77) is None
 
 
 def test_no_controller_is_no_cpuset(tree: HostTree) -> None:
