@@ -8,17 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from change.knobs import HOT_KNOBS
 from daemon import paths
-from daemon.config_host import (
+from daemon.host_sections import (
     EnginePagesSource,
     EngineProcessesSource,
     EngineThreadsSource,
@@ -28,45 +22,11 @@ from daemon.config_host import (
     NumaSource,
     StalledCyclesSource,
 )
-from daemon.config_section import Seconds, Section
 from daemon.quiet_hours import QuietHours, minute_of_day
+from daemon.section import FilePath, RootPath, Seconds, Section, Share, Url
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
 
 Mode = Literal["observe", "advise", "act"]
-
-
-def _http_url(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    if "@" in value:
-        # The address is shown on pages and in logs, so a secret must not be a part of it.
-        raise ValueError("the address holds a user or a password: put the key into a file (api_key_file)")
-    try:
-        parts = urlsplit(value)
-        _ = parts.port  # raises ValueError for a port that is no number
-    except ValueError as error:
-        raise ValueError(f"{value!r} is no HTTP address: {error}") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{value!r} is no HTTP address: write http://HOST:PORT")
-    return value.rstrip("/")
-
-
-def _root_path(value: object) -> object:
-    if isinstance(value, str) and value:
-        if not value.startswith("/"):
-            raise ValueError(f"{value!r} must begin with a slash, for example /trimtab")
-        return value.rstrip("/")
-    return value
-
-
-def _expanded(value: object) -> object:
-    return str(Path(value).expanduser()) if isinstance(value, str) and value else value
-
-
-Url = Annotated[str, BeforeValidator(_http_url)]
-RootPath = Annotated[str, BeforeValidator(_root_path)]
-FilePath = Annotated[Path, BeforeValidator(_expanded)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class TlsSection(Section):

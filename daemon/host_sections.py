@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daemon.config_section import Seconds, Section
+from daemon.section import Seconds, Section
 
 
 class HostSource(Section):
