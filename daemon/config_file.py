@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from daemon.config import Config, known_keys, section_of
-from daemon.section import Section
 from daemon.errors import ConfigError
+from daemon.section import Section
 from daemon.yaml_file import Document, YamlMistake, dotted, parse
 
 
