@@ -11,7 +11,6 @@ from collectors.dcmi import DcmiCollector
 from collectors.derived import DerivedCollector
 from collectors.hccn import HccnCollector
 from collectors.history import History
-from collectors.host import HostCollector
 from collectors.identity import Identities
 from collectors.logs.find import Pattern
 from collectors.logs.logs import LogsCollector, ascend_patterns
@@ -25,6 +24,7 @@ from daemon.config import Config
 from daemon.engine.hot import HotEngine
 from daemon.engine_sources import engine_sources, stall_probe
 from daemon.errors import ConfigError
+from daemon.host_sources import host_collectors
 from daemon.modes import Modes
 from daemon.paths import ascend_log_dir, engine_pid, state_dir
 from daemon.quiet_hours import QuietHours
@@ -47,7 +47,7 @@ def hot_engine(config: Config) -> HotEngine:
 
 
 def collectors(config: Config, history: History, *, lasting: bool = True) -> list[Collector]:
-    """The sources of samples, in the order in which they are shown; `history` tells them the devices' names.
+    """The sources of samples, in the order in which they are shown; some ask `history` for what others read.
 
     With `lasting` false, for a single look, no source keeps where it left off.
     """
@@ -71,9 +71,7 @@ def collectors(config: Config, history: History, *, lasting: bool = True) -> lis
     except (ValueError, CollectorError) as error:
         raise ConfigError(str(error)) from error
     found += _device_sources(config, Identities(history))
-    if collect.host.enabled:
-        interval = collect.host.interval_seconds
-        found.append(HostCollector((Path("/"),), engine_pid=engine_pid, interval_seconds=interval))
+    found += host_collectors(collect, history, engine_pid)
     if collect.logs.enabled:
         found.append(_logs(config, lasting))
     return found

@@ -15,6 +15,16 @@ from daemon import paths
 from daemon.derived_section import DerivedSource
 from daemon.device_sections import DcmiSource, HccnSource
 from daemon.engine_sections import EngineSection, ProbeSection, WatchedEngineSection
+from daemon.host_sections import (
+    EnginePagesSource,
+    EngineProcessesSource,
+    EngineThreadsSource,
+    HostSettingsSource,
+    HostSource,
+    InterruptsSource,
+    NumaSource,
+    StalledCyclesSource,
+)
 from daemon.quiet_hours import QuietHours, minute_of_day
 from daemon.section import FilePath, RootPath, Seconds, Section, Share, Url
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
@@ -176,13 +186,6 @@ class NpuExporterSource(Section):
     )
 
 
-class HostSource(Section):
-    """Processors and memory of the host."""
-
-    enabled: bool = Field(default=True, description="read it")
-    interval_seconds: Seconds = Field(default=5.0, description="how often it is read")
-
-
 class LogsSource(Section):
     """Logs of the Ascend stack, the engine and the kernel."""
 
@@ -205,6 +208,13 @@ class CollectSection(Section):
     dcmi: DcmiSource = DcmiSource()
     hccn: HccnSource = HccnSource()
     host: HostSource = HostSource()
+    numa: NumaSource = NumaSource()
+    engine_processes: EngineProcessesSource = EngineProcessesSource()
+    engine_threads: EngineThreadsSource = EngineThreadsSource()
+    engine_pages: EnginePagesSource = EnginePagesSource()
+    host_settings: HostSettingsSource = HostSettingsSource()
+    interrupts: InterruptsSource = InterruptsSource()
+    stalled_cycles: StalledCyclesSource = StalledCyclesSource()
     derived: DerivedSource = DerivedSource()
     logs: LogsSource = LogsSource()
     engines: list[WatchedEngineSection] = Field(default=[])

@@ -14,12 +14,9 @@ def test_collect_prints_samples_and_says_what_failed(trimtab: Trimtab, config: s
     assert told.code == 0
     names = {sample["name"] for sample in told.json["samples"]}
     assert {"trimtab_engine_requests_running", "trimtab_host_cpus"} <= names
-    assert {s["name"]: s["success"] for s in told.json["sources"]} == {
-        "vllm": True,
-        "npu_smi": False,
-        "host": True,
-        "logs": True,
-    }
+    success = {source["name"]: source["success"] for source in told.json["sources"]}
+    assert success["vllm"] and success["host"] and success["logs"] and success["engine_threads"]
+    assert not success["npu_smi"]
     assert told.err.startswith("trimtab: source npu_smi: ")
 
 

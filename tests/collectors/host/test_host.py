@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from collectors.host import HostCollector
+from collectors.host.host import HostCollector
+from collectors.host.tree import EngineTree
 from collectors.sample import CollectorError, Sample
 
 NOW = 1_700_000_000.0
@@ -58,7 +59,7 @@ def test_the_engines_processes_are_added_up() -> None:
     ) as engine:
         assert engine.stdout is not None and engine.stdin is not None
         engine.stdout.readline()
-        found = collect(HostCollector(engine_pid=lambda: engine.pid))
+        found = collect(HostCollector(tree=EngineTree(lambda: engine.pid)))
         alone = psutil.Process(engine.pid).memory_info().rss
         engine.stdin.close()
     assert found["trimtab_engine_process_resident_bytes"] > alone
@@ -66,14 +67,31 @@ def test_the_engines_processes_are_added_up() -> None:
     assert found["trimtab_engine_process_cpu_seconds_total"] > 0
 
 
+def test_the_time_of_a_child_that_ended_stays_in_the_sum() -> None:
+    busy = "import time\\nwhile time.process_time() < 0.4: pass"
+    code = (
+        f"import subprocess, sys; subprocess.run([sys.executable, '-c', '{busy}']);"
+        "print(flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as engine:
+        assert engine.stdout is not None and engine.stdin is not None
+        engine.stdout.readline()
+        found = collect(HostCollector(tree=EngineTree(lambda: engine.pid)))
+        own = psutil.Process(engine.pid).cpu_times()
+        engine.stdin.close()
+    assert found["trimtab_engine_process_cpu_seconds_total"] > own.user + own.system + 0.3
+
+
 def test_an_engine_that_is_gone_is_absent() -> None:
     engine = subprocess.Popen(["true"])
     engine.wait()
-    found = collect(HostCollector(engine_pid=lambda: engine.pid))
+    found = collect(HostCollector(tree=EngineTree(lambda: engine.pid)))
     assert "trimtab_engine_process_resident_bytes" not in found
     assert "trimtab_host_cpus" in found
-    assert "trimtab_engine_process_threads" not in collect(HostCollector(engine_pid=lambda: None))
-    assert "trimtab_engine_process_threads" in collect(HostCollector(engine_pid=os.getpid))
+    assert "trimtab_engine_process_threads" not in collect(HostCollector(tree=EngineTree(lambda: None)))
+    assert "trimtab_engine_process_threads" in collect(HostCollector(tree=EngineTree(os.getpid)))
 
 
 def test_a_dead_file_system_costs_one_thread_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +112,8 @@ def test_a_dead_file_system_costs_one_thread_and_no_more(monkeypatch: pytest.Mon
         with pytest.raises(CollectorError, match="still hangs; is a file system of / dead"):
             await collector.collect(NOW)
         mended.set()
-        assert collector._finished is not None
-        await asyncio.to_thread(collector._finished.wait, 10)
+        assert collector._blocking.finished is not None
+        await asyncio.to_thread(collector._blocking.finished.wait, 10)
         assert await collector.collect(NOW)
 
     asyncio.run(scenario())
