@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
-import signal
 from collections.abc import Sequence
 
+from collectors.command import run_command
 from collectors.legacy import legacy_samples
 from collectors.npu_smi_table import Chip, Process, Table, TableError, parse_table
 from collectors.sample import CollectorError, Labels, Sample, labels
-
-MAX_BYTES = 4 * 1024 * 1024
 
 
 def table_samples(table: Table, now: float) -> list[Sample]:
@@ -99,75 +94,14 @@ class NpuSmiCollector:
     async def collect(self, now: float) -> list[Sample]:
         """Run the command once; raises CollectorError. `notes` tells what could not be read."""
         self.notes = ()
-        text, code = await self._run()
-        failed = f"exit code {code}"
+        output = await run_command(self._command, timeout_seconds=self._timeout)
+        failed = f"exit code {output.code}"
         try:
-            table = parse_table(text)
+            table = parse_table(output.text)
         except TableError as failure:
-            suffix = f" ({failed})" if code else ""
+            suffix = f" ({failed})" if output.code else ""
             raise CollectorError(f"{self._command[0]}: {failure}{suffix}") from failure
         if not table.chips:
             raise CollectorError(f"{self._command[0]}: no device could be read: {table.notes[0]}")
-        self.notes = (*table.notes, failed) if code else table.notes
+        self.notes = (*table.notes, failed) if output.code else table.notes
         return table_samples(table, now)
-
-    async def _run(self) -> tuple[str, int]:
-        try:
-            child = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,  # not into the table, where it would land within a row
-                env={**os.environ, "LANG": "C", "LC_ALL": "C"},
-                start_new_session=True,  # a group of its own, so that its children end with it
-            )
-        except FileNotFoundError as failure:
-            raise CollectorError(f"{self._command[0]}: not found; is it in PATH?") from failure
-        except OSError as failure:
-            raise CollectorError(f"{self._command[0]}: cannot be run: {failure.strerror}") from failure
-        try:
-            async with asyncio.timeout(self._timeout):
-                output, said = await asyncio.gather(
-                    _read_all(child, child.stdout), _read_all(child, child.stderr)
-                )
-                code = await child.wait()
-        except TimeoutError:
-            raise CollectorError(f"{self._command[0]}: no answer within {self._timeout:g} s") from None
-        finally:
-            await _end(child)
-        if output is None or said is None:
-            raise CollectorError(f"{self._command[0]}: printed more than {MAX_BYTES} bytes")
-        # A process name is cut by bytes, so half a character is possible in a sound table.
-        return (output if output.strip() else said).decode(errors="backslashreplace"), code
-
-
-async def _read_all(child: asyncio.subprocess.Process, stream: asyncio.StreamReader | None) -> bytes | None:
-    """All the child prints there; None (and the child killed) if it is too much."""
-    assert stream is not None
-    output = bytearray()
-    while chunk := await stream.read(65536):
-        output += chunk
-        if len(output) > MAX_BYTES:
-            _kill(child)
-            return None
-    return bytes(output)
-
-
-def _kill(child: asyncio.subprocess.Process) -> None:
-    # Until it is waited for its number cannot belong to another process.
-    if child.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-
-
-async def _end(child: asyncio.subprocess.Process) -> None:
-    """Kill what still runs and reap it; a child stuck in the driver is left to the kernel after a second."""
-    if child.returncode is not None:
-        return
-    _kill(child)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(1.0):
-            for stream in (child.stdout, child.stderr):
-                while stream is not None and await stream.read(65536):
-                    pass
-            await child.wait()

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import stat
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from collectors.npu_smi import MAX_BYTES, NpuSmiCollector, table_samples
+from collectors.npu_smi import NpuSmiCollector, table_samples
 from collectors.npu_smi_table import parse_table
 from collectors.sample import CollectorError, Sample, labels
+from tests.collectors.programs import program
 
 FIXTURES = Path(__file__).parent / "fixtures" / "npu_smi"
 NOW = 1_700_000_000.0
-
-
-def program(folder: Path, body: str) -> str:
-    """An executable shell script, as `npu-smi` would stand in PATH."""
-    path = folder / "npu-smi"
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return str(path)
 
 
 def collect(collector: NpuSmiCollector) -> list[Sample]:
@@ -79,11 +68,6 @@ def test_a_missing_program(tmp_path: Path) -> None:
     assert refusal(str(tmp_path / "npu-smi")).endswith("npu-smi: not found; is it in PATH?")
 
 
-def test_a_program_that_may_not_be_run(tmp_path: Path) -> None:
-    (tmp_path / "npu-smi").mkdir()
-    assert "cannot be run: Permission denied" in refusal(str(tmp_path / "npu-smi"))
-
-
 def test_the_drivers_error_is_named_with_the_exit_code(tmp_path: Path) -> None:
     text = refusal(program(tmp_path, f"cat {FIXTURES}/error_8005.txt; exit 187"))
     assert "-8005: inner error" in text
@@ -112,60 +96,6 @@ def test_half_a_character_in_a_process_name_does_not_spoil_the_table(tmp_path: P
     assert collector.notes == ()
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def test_a_program_that_hangs_is_killed_with_its_children_and_nothing_else(tmp_path: Path) -> None:
-    async def scenario() -> tuple[str, bool]:
-        bystander = await asyncio.create_subprocess_exec("sleep", "60")
-        command = program(tmp_path, f"sleep 60 & echo $! > {tmp_path}/child; echo half; wait")
-        try:
-            with pytest.raises(CollectorError) as caught:
-                await NpuSmiCollector([command], timeout_seconds=0.5).collect(NOW)
-            return str(caught.value), bystander.returncode is None and _alive(bystander.pid)
-        finally:
-            bystander.kill()
-            await bystander.wait()
-
-    began = time.monotonic()
-    text, bystander_alive = asyncio.run(scenario())
-    assert text.endswith("no answer within 0.5 s")
-    assert time.monotonic() - began < 10
-    assert bystander_alive
-    child = int((tmp_path / "child").read_text())
-    wait_until(lambda: not _alive(child))
-
-
-def test_a_reading_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:
-    command = program(tmp_path, f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; exec sleep 60")
-
-    async def scenario() -> None:
-        reading = asyncio.create_task(NpuSmiCollector([command]).collect(NOW))
-        await asyncio.to_thread(wait_until, lambda: (tmp_path / "pid").exists())
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-
-    asyncio.run(scenario())
-    assert not _alive(int((tmp_path / "pid").read_text()))
-
-
-def test_endless_output_is_cut_short(tmp_path: Path) -> None:
-    assert refusal(program(tmp_path, "exec yes")).endswith(f"printed more than {MAX_BYTES} bytes")
-
-
 def test_an_empty_command_is_refused() -> None:
     with pytest.raises(ValueError, match="empty"):
         NpuSmiCollector([])
-    assert os.environ.get("LC_ALL") != "C", "the daemon's own locale is untouched"
