@@ -133,8 +133,9 @@ class History:
                 self._source_time[source] = newest
 
     def end(self, source: str) -> None:
-        """Say that a source could not be read: its series are not live until it gives them again."""
-        self._end(self._of_source.get(source, set()))
+        """Say that a source could not be read: its series are not live until somebody gives them again."""
+        # Forgotten at once: a source that fails for long must not end again what another one now gives.
+        self._end(self._of_source.pop(source, set()))
 
     def source_times(self) -> dict[str, float]:
         """Time of the newest sample each source ever gave."""

@@ -72,14 +72,31 @@ _ROWS = (
     _device("vector_usage_ratio", "Share of time the vector cores were busy.", "ratio", combine="mean"),
     _device("cube_usage_ratio", "Share of time the cube (matrix) cores were busy.", "ratio", combine="mean"),
     _device("overall_usage_ratio", "Share of time any core was busy.", "ratio", combine="mean"),
+    _device(
+        "aicpu_usage_ratio", "Share of time the AI CPUs of the device were busy.", "ratio", combine="mean"
+    ),
+    _device(
+        "ctrlcpu_usage_ratio",
+        "Share of time the control CPUs of the device were busy.",
+        "ratio",
+        combine="mean",
+    ),
     _device("aicore_frequency_hertz", "Current clock of the AI cores.", "hertz", combine="min"),
+    _device("aicore_rated_frequency_hertz", "Rated clock of the AI cores.", "hertz", combine="min"),
     _device("hbm_used_bytes", "On-chip memory (HBM) in use.", "bytes"),
     _device("hbm_total_bytes", "On-chip memory (HBM) there is.", "bytes"),
     _device("hbm_bandwidth_usage_ratio", "Share of the HBM bandwidth in use.", "ratio", combine="mean"),
     _device("hbm_temperature_celsius", "Temperature of the HBM.", "celsius", combine="max"),
     _device("hbm_ecc_errors_total", "ECC errors of the HBM.", "errors", "counter", more=("bits",)),
+    _device(
+        "hbm_isolated_pages", "Pages of the HBM taken out of use after ECC errors.", "pages", more=("bits",)
+    ),
     _device("memory_used_bytes", "DDR memory of the device in use.", "bytes"),
     _device("memory_total_bytes", "DDR memory of the device there is.", "bytes"),
+    _device(
+        "memory_bandwidth_usage_ratio", "Share of the DDR memory's bandwidth in use.", "ratio", combine="mean"
+    ),
+    _device("memory_ecc_errors_total", "ECC errors of the DDR memory.", "errors", "counter", more=("bits",)),
     _device("temperature_celsius", "Temperature of the chip.", "celsius", combine="max"),
     _device("power_watts", "Power the device draws (a card of two dies reports it once).", "watts"),
     _device("voltage_volts", "Supply voltage of the chip.", "volts", combine="min"),
@@ -88,6 +105,18 @@ _ROWS = (
     ),
     _device(
         "link_up", "1 if the device's network port is up, 0 if down; absent if unknown.", "1", combine="min"
+    ),
+    _device("hccs_ok", "1 if the links to other devices (HCCS) are healthy, 0 if not.", "1", combine="min"),
+    _device("hccs_tx_bytes_total", "Bytes sent to other devices over HCCS.", "bytes", "counter"),
+    _device("hccs_rx_bytes_total", "Bytes received from other devices over HCCS.", "bytes", "counter"),
+    _device("hccs_retries_total", "Packets that HCCS links sent again.", "packets", "counter"),
+    _device("hccs_errors_total", "Errors of the HCCS links.", "errors", "counter"),
+    _device(
+        "pcie_errors_total",
+        "Errors of the PCIe link, by kind (tx, rx, lcrc, ecrc, retry).",
+        "errors",
+        "counter",
+        more=("kind",),
     ),
     _device("process_memory_bytes", "Device memory a process holds.", "bytes", more=("pid", "process")),
     # The engine.

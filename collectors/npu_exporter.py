@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collectors.legacy import legacy_samples
-from collectors.npu_smi_cells import MEBIBYTE
+from collectors.npu_smi.cells import MEBIBYTE
 from collectors.page import PageSource
 from collectors.prometheus_text import PageError, PageParser, Point, Shape
 from collectors.sample import CollectorError, Labels, Sample, labels

@@ -8,12 +8,15 @@ from change.engine import EngineError
 from collectors.history import History
 from collectors.host import HostCollector
 from collectors.npu_exporter import NpuExporterCollector
-from collectors.npu_smi import NpuSmiCollector
+from collectors.npu_smi.collector import NpuSmiCollector
+from collectors.npu_smi.details_collector import NpuSmiDetailsCollector
+from collectors.npu_smi.program import NpuSmi
+from collectors.npu_smi.watch_collector import NpuSmiWatchCollector
 from collectors.runner import Runner
 from collectors.sample import Collector, CollectorError
 from collectors.vllm import VllmCollector
 from daemon import credentials
-from daemon.config import Config
+from daemon.config import Config, NpuSmiSource
 from daemon.engine.hot import HotEngine
 from daemon.errors import ConfigError
 from daemon.modes import Modes
@@ -53,13 +56,7 @@ def collectors(config: Config) -> list[Collector]:
             )
         ]
         if config.reads_npu_smi:
-            found.append(
-                NpuSmiCollector(
-                    (collect.npu_smi.command, "info"),
-                    interval_seconds=collect.npu_smi.interval_seconds,
-                    timeout_seconds=collect.npu_smi.timeout_seconds,
-                )
-            )
+            found += _npu_smi(collect.npu_smi)
         if collect.npu_exporter.url is not None:
             found.append(
                 NpuExporterCollector(
@@ -74,14 +71,26 @@ def collectors(config: Config) -> list[Collector]:
     return found
 
 
+def _npu_smi(settings: NpuSmiSource) -> list[Collector]:
+    """The sources that npu-smi is, fastest last; they share one program, which answers one at a time."""
+    program = NpuSmi((settings.command,), timeout_seconds=settings.timeout_seconds)
+    found: list[Collector] = [NpuSmiCollector(program, interval_seconds=settings.interval_seconds)]
+    if settings.details:
+        interval = settings.details_interval_seconds
+        found.append(NpuSmiDetailsCollector(program, interval_seconds=interval))
+    if settings.watch:
+        found.append(NpuSmiWatchCollector(program, interval_seconds=settings.watch_interval_seconds))
+    return found
+
+
 def runner(config: Config, history: History) -> Runner:
     """What reads the sources into the history."""
-    # npu-smi ends and kills its own child at its time-out; the runner's is only a second net.
-    return Runner(
-        collectors(config),
-        history,
-        timeouts={"npu_smi": config.collect.npu_smi.timeout_seconds + 5.0} if config.reads_npu_smi else None,
-    )
+    # The npu-smi sources end and kill their own children at their time-outs, after a wait for each other; the
+    # runner's is only a second net.
+    limit = 3 * config.collect.npu_smi.timeout_seconds + 20.0
+    found = collectors(config)
+    timeouts = {one.name: limit for one in found if one.name.startswith("npu_smi")}
+    return Runner(found, history, timeouts=timeouts)
 
 
 def modes(config: Config) -> Modes:

@@ -10,8 +10,11 @@ import time
 from pathlib import Path
 
 from collectors.history import History
-from collectors.npu_smi import table_samples
-from collectors.npu_smi_table import parse_table
+from collectors.npu_smi.keyed import parse_keyed
+from collectors.npu_smi.program import device_of
+from collectors.npu_smi.samples import section_samples, table_samples, watch_samples
+from collectors.npu_smi.table import parse_table
+from collectors.npu_smi.watch import parse_watch
 from collectors.runner import Runner
 from collectors.sample import Sample
 from collectors.vllm import parse_vllm
@@ -43,7 +46,7 @@ class NodeEngine:
 
 
 class NodeCards:
-    """The simulated cards' npu-smi table, read as the real one's."""
+    """What the simulated cards' npu-smi prints, read as the real one's."""
 
     name = "npu_smi"
     interval_seconds = COLLECT_SECONDS
@@ -52,8 +55,19 @@ class NodeCards:
         self._node = node
 
     async def collect(self, now: float) -> list[Sample]:
-        """Parse the table."""
-        return table_samples(parse_table(self._node.npu_smi_info()), now)
+        """Parse the table, a round of the watch and the types."""
+        table = parse_table(self._node.npu_smi_info())
+        samples = {(one.name, one.labels): one for one in table_samples(table, now)}
+        devices = {chip.npu: device_of(chip, table) for chip in table.chips}
+        for row in parse_watch(self._node.npu_smi_watch()).rows:
+            found = watch_samples(row, devices.get(row.npu), now)
+            samples.update({(one.name, one.labels): one for one in found})
+        for npu, device in devices.items():
+            for text in self._node.npu_smi_details(int(npu)):
+                for section in parse_keyed(text).sections:
+                    found = section_samples(section, device, now)
+                    samples.update({(one.name, one.labels): one for one in found})
+        return list(samples.values())
 
 
 class NodeProbe:

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from collectors.npu_smi import NpuSmiCollector, table_samples
-from collectors.npu_smi_table import parse_table
+from collectors.npu_smi.collector import NpuSmiCollector
+from collectors.npu_smi.program import NpuSmi
+from collectors.npu_smi.samples import table_samples
+from collectors.npu_smi.table import parse_table
 from collectors.sample import CollectorError, Sample, labels
 from tests.collectors.programs import program
 
-FIXTURES = Path(__file__).parent / "fixtures" / "npu_smi"
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "npu_smi"
 NOW = 1_700_000_000.0
 
 
@@ -22,7 +24,7 @@ def collect(collector: NpuSmiCollector) -> list[Sample]:
 
 def refusal(command: str, **options: float) -> str:
     with pytest.raises(CollectorError) as caught:
-        collect(NpuSmiCollector([command, "info"], **options))
+        collect(NpuSmiCollector(NpuSmi([command], **options)))
     return str(caught.value)
 
 
@@ -45,21 +47,21 @@ def test_a_table_becomes_samples_of_each_chip() -> None:
 
 def test_runs_the_program_in_the_plain_locale(tmp_path: Path) -> None:
     command = program(tmp_path, f'[ "$1 $LC_ALL $LANG" = "info C C" ] && cat {FIXTURES}/a_310p.txt')
-    collector = NpuSmiCollector([command, "info"])
+    collector = NpuSmiCollector(NpuSmi([command]))
     assert {dict(sample.labels)["npu"] for sample in collect(collector)} == {"3", "2144"}
     assert collector.notes == ()
 
 
 def test_what_could_not_be_read_is_in_the_notes(tmp_path: Path) -> None:
-    collector = NpuSmiCollector([program(tmp_path, f"cat {FIXTURES}/damaged.txt; exit 3")])
-    assert {dict(sample.labels)["npu"] for sample in collect(collector)} == {"0", "1", "4", "6"}
+    collector = NpuSmiCollector(NpuSmi([program(tmp_path, f"cat {FIXTURES}/damaged.txt; exit 3")]))
+    assert {dict(sample.labels)["npu"] for sample in collect(collector)} == {"0", "1", "3", "4", "6", "8"}
     assert len(collector.notes) > 10
     assert collector.notes[-1] == "exit code 3"
 
 
 def test_messages_on_stderr_do_not_get_into_the_table(tmp_path: Path) -> None:
     body = f"head -7 {FIXTURES}/a_310p.txt; echo 'a warning' >&2; tail -n +8 {FIXTURES}/a_310p.txt"
-    collector = NpuSmiCollector([program(tmp_path, body)])
+    collector = NpuSmiCollector(NpuSmi([program(tmp_path, body)]))
     collect(collector)
     assert collector.notes == ()
 
@@ -70,12 +72,12 @@ def test_a_missing_program(tmp_path: Path) -> None:
 
 def test_the_drivers_error_is_named_with_the_exit_code(tmp_path: Path) -> None:
     text = refusal(program(tmp_path, f"cat {FIXTURES}/error_8005.txt; exit 187"))
-    assert "-8005: inner error" in text
+    assert "-8005: inner error, most often because the card is held by another container" in text
     assert text.endswith("(exit code 187)")
 
 
 def test_an_error_on_stderr_alone_is_named(tmp_path: Path) -> None:
-    assert "libdrvdsmi_host.so: cannot open" in refusal(
+    assert "npu-smi cannot load libdrvdsmi_host.so; mount the driver" in refusal(
         program(tmp_path, "echo 'npu-smi: libdrvdsmi_host.so: cannot open shared object' >&2; exit 127")
     )
 
@@ -90,7 +92,7 @@ def test_garbage_is_an_error(tmp_path: Path, body: str) -> None:
 def test_half_a_character_in_a_process_name_does_not_spoil_the_table(tmp_path: Path) -> None:
     table = (FIXTURES / "b_910b.txt").read_bytes().replace(b"VLLM::EngineCor", b"VLLM::Engine\xe6\x8e ")
     (tmp_path / "table").write_bytes(table)
-    collector = NpuSmiCollector([program(tmp_path, f"cat {tmp_path}/table")])
+    collector = NpuSmiCollector(NpuSmi([program(tmp_path, f"cat {tmp_path}/table")]))
     names = {dict(sample.labels).get("process") for sample in collect(collector)}
     assert "VLLM::Engine\\xe6\\x8e" in names
     assert collector.notes == ()
@@ -98,4 +100,4 @@ def test_half_a_character_in_a_process_name_does_not_spoil_the_table(tmp_path: P
 
 def test_an_empty_command_is_refused() -> None:
     with pytest.raises(ValueError, match="empty"):
-        NpuSmiCollector([])
+        NpuSmi([])

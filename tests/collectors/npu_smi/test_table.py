@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors.npu_smi_cells import MEBIBYTE, Usage
-from collectors.npu_smi_table import Chip, Process, Table, TableError, parse_table
-from tests.collectors.npu_smi_text import Shown, Style, print_table
+from collectors.npu_smi.cells import MEBIBYTE, Usage
+from collectors.npu_smi.table import Chip, Process, Table, TableError, parse_table
+from tests.collectors.npu_smi.table_text import Shown, Style, print_table
 
-FIXTURES = Path(__file__).parent / "fixtures" / "npu_smi"
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "npu_smi"
 
 
 def read(name: str) -> Table:
@@ -56,7 +56,7 @@ def test_layout_b_has_hbm_and_a_process_table() -> None:
     assert (table.layout, table.driver_version, table.notes) == ("B", "24.1.rc3.7", ())
     first, second = table.chips
     assert first.hbm == mib(59910, 65536)
-    assert first.memory is None, "DDR 0 / 0 is no memory, not an empty one"
+    assert first.memory == mib(0, 0), "as printed: whether that is a memory is not the table's to say"
     assert (second.health, second.power_watts, second.memory) == ("Alarm", None, mib(2387, 13553))
     assert table.processes == (
         Process("0", "0", "40211", "VLLM::EngineCor", 55300 * MEBIBYTE),
@@ -90,13 +90,16 @@ def test_the_layout_without_a_chip_column() -> None:
 def test_damage_leaves_what_is_whole_and_is_told_row_by_row() -> None:
     table = read("damaged")
     assert {chip.npu: (chip.health, chip.temperature_celsius, chip.hbm) for chip in table.chips} == {
-        "0": (None, 39.0, mib(1460, 44280)),  # health 0K
+        "0": ("OK", 39.0, mib(1460, 44280)),  # health 0K
         "1": ("OK", None, None),  # temperature 4O, more HBM used than there is
+        "3": ("OK", 40.0, mib(1479, 43693)),  # its first row is cut off at the end
         "4": ("OK", None, mib(1479, 43693)),  # a cell too few
         "6": ("OK", 41.0, mib(1480, 43693)),
+        "8": ("OK", 41.0, None),  # cut off in its second row
     }
+    assert [note for note in table.notes if "Health is '0K', taken for OK" in note]
     told = {int(match[1]) for note in table.notes if (match := re.match(r"line (\d+):", note))}
-    assert told == {8, 11, 12, 14, 15, 17, 18, 20, 23, 27, 28, 30, 31}
+    assert told == {1, 8, 11, 12, 14, 15, 17, 20, 23, 27, 28, 31}
     assert table.notes[-1] == "the table is cut off: it does not end with a rule"
 
 
@@ -104,13 +107,17 @@ def test_damage_leaves_what_is_whole_and_is_told_row_by_row() -> None:
     ("text", "reason"),
     [
         ("", "printed nothing"),
-        ((FIXTURES / "error_8005.txt").read_text(), "-8005: inner error: the device is often held"),
+        (
+            (FIXTURES / "error_8005.txt").read_text(),
+            "-8005: inner error, most often because the card is held by another container",
+        ),
         (
             "dcmi model initialized failed, because the device is used. ret is -8020\n",
-            "used by another container",
+            "-8020: the card is held by another container",
         ),
         ((FIXTURES / "no_header.txt").read_text(), "without its header rows"),
-        ("Invalid card id.\n", "no table but: Invalid card id."),
+        ("Invalid card id.\n", "npu-smi said: Invalid card id"),
+        ("hello\n", "printed nothing that is known, but: hello"),
     ],
 )
 def test_no_table_is_an_error_with_the_tools_own_reason(text: str, reason: str) -> None:
@@ -118,13 +125,35 @@ def test_no_table_is_an_error_with_the_tools_own_reason(text: str, reason: str) 
         parse_table(text)
 
 
-def test_a_header_without_a_unit_gives_no_number() -> None:
-    table = parse_table(print_table("B", [CHIP]).replace("HBM-Usage(MB)", "HBM-Usage    "))
+def test_a_header_that_lost_its_unit_is_told_and_a_strange_unit_gives_no_number() -> None:
+    text = print_table("B", [CHIP])
+    table = parse_table(text.replace("HBM-Usage(MB)", "HBM-Usage    "))
+    assert table.chips[0].hbm == mib(3397, 65536)
+    assert [note for note in table.notes if "column 'HBM-Usage' shows no unit" in note]
+    table = parse_table(text.replace("HBM-Usage(MB)", "HBM-Usage(GB)"))
     assert table.chips[0].hbm is None
-    assert [note for note in table.notes if "column 'HBM-Usage' is not known" in note]
+    assert [note for note in table.notes if "column 'HBM-Usage(GB)' is not known" in note]
+
+
+def test_a_row_cut_off_keeps_what_stands_whole_before_the_cut() -> None:
+    text = print_table("B", [CHIP, SECOND])
+    last = text.rstrip().splitlines()[-2]
+    cut = text[: text.index(last)] + last[: last.index("65535")]
+    found = parse_table(cut + "65")
+    assert found.chips[1].aicore_usage_ratio == 0.34
+    assert found.chips[1].memory == mib(0, 0)
+    assert found.chips[1].hbm is None, "65 may have been 65535"
+    assert [note for note in found.notes if "a row that is cut off" in note]
+
+
+def test_a_pair_may_lack_its_first_half() -> None:
+    text = print_table("A", [CHIP])
+    table = parse_table(re.sub(r"12   0 / 0", "12   NA / 15609", text))
+    assert table.chips[0].memory == Usage(None, 15609 * MEBIBYTE)
 
 
 CHIP = Shown(0, 0, "910B3", "OK", "96.4", 37, 12, "0000:C1:00.0", (0, 0), (3397, 65536))
+SECOND = Shown(1, 0, "910B3", "OK", "97.4", 38, 34, "0000:C2:00.0", (0, 0), (3398, 65535))
 
 
 @st.composite
@@ -164,20 +193,18 @@ tables = st.tuples(
 
 
 def expected(layout: str, chip: Shown) -> Chip:
-    def usage(pair: tuple[int, int]) -> Usage | None:
-        return mib(*pair) if pair[1] else None
-
     return Chip(
         npu=str(chip.npu),
         chip=str(chip.chip),
         name=chip.name,
-        health=None if chip.health == "UNKNOWN" else chip.health,
+        health=chip.health,
         bus_id=chip.bus,
         power_watts=None if chip.power is None else float(chip.power),
         temperature_celsius=float(chip.temperature),
         aicore_usage_ratio=chip.aicore / 100.0,
-        memory=usage(chip.memory),
-        hbm=usage(chip.hbm) if layout == "B" else None,
+        memory=mib(*chip.memory),
+        hbm=mib(*chip.hbm) if layout == "B" else None,
+        hugepages=Usage(0.0, 0.0),
     )
 
 

@@ -9,28 +9,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from collectors.npu_smi_cells import (
+from collectors.npu_smi import errors
+from collectors.npu_smi.cells import (
     BLANK,
-    COLUMNS,
     MEBIBYTE,
+    SCANNED,
     Cell,
     Group,
     Unreadable,
     Usage,
+    column_of,
     headers,
+    lacks_unit,
+    tokens_before_cut,
     tokens_under,
 )
-
-ERRORS = {
-    "-8002": "permission denied: run as a user of the driver's group",
-    "-8005": "inner error: the device is often held by another container",
-    "-8006": "time-out in the driver",
-    "-8008": "no such device",
-    "-8012": "the device is not ready",
-    "-8013": "not possible in this container",
-    "-8020": "the device is used by another container",
-    "-8255": "not supported by this device",
-}
 
 
 class TableError(Exception):
@@ -63,8 +56,9 @@ class Process:
     npu: str
     chip: str
     pid: str
-    name: str
+    name: str | None
     memory_bytes: float | None
+    container_pid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +76,17 @@ class Table:
     notes: tuple[str, ...]
 
 
-def parse_table(text: str) -> Table:
-    """Read the output of `npu-smi info`; raises TableError if it has no table."""
+def parse_table(text: str, exit_code: int | None = None) -> Table:
+    """Read the output of `npu-smi info`; raises TableError if it has no table, with what the exit code adds."""
     reader = _Reader()
     for number, line in enumerate(text.splitlines(), 1):
         reader.line(number, line.strip())
-    return reader.table(text)
+    return reader.table(text, exit_code)
 
 
 _RULE = re.compile(r"[+|][-=+|]*[-=][-=+|]*")
 _TITLE = re.compile(r"\|\s*npu-smi\s+([^\s|]+)(?:\s+Version:\s*([^\s|]+))?\s*\|")
-_CODE = re.compile(r"ret(?:urn)?(?: code)? is (-\d+)")
+_PROMPT = re.compile(r"(?:.*[#$>]\s*)?npu-smi\s+info\b.*|\[?\S+@\S+[^|]*[#$]")
 
 
 @dataclass(slots=True)
@@ -109,6 +103,7 @@ class _Reader:
     printed: set[tuple[str, str]] = field(default_factory=set)
     processes: list[Process] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    cut: bool = False
     rule_width: int = 0
     ended_whole: bool = True
 
@@ -121,19 +116,21 @@ class _Reader:
             self.ended_whole = line[-1] in "+|" and len(line) >= self.rule_width
             return
         if not line.startswith("|"):
-            # Prompts and messages around the table are nobody's rows; inside it they may be the rest of one.
-            if "|" in line or (self.first is not None and not self.ended_whole):
+            if not _PROMPT.fullmatch(line):
                 self._note(number, "not a row of the table", line)
             return
         if match := _TITLE.fullmatch(line):
             self.tool_version, self.driver_version = match[1], match[2]
             return
         self.ended_whole = False
-        if not line.endswith("|") or len(line) < 2:
-            self._note(number, "a row that is cut off", line)
-            self._close_pending()
+        if line.endswith("|") and len(line) > 1:
+            self._row(number, line, [cell.strip() for cell in line[1:-1].split("|")])
             return
-        self._row(number, line, [cell.strip() for cell in line[1:-1].split("|")])
+        self._note(number, "a row that is cut off", line)
+        if self.second is not None:
+            self.cut = True
+            self._row(number, line, [cell.strip() for cell in line[1:].split("|")])
+            self.cut = False
 
     def _row(self, number: int, line: str, cells: list[str]) -> None:
         if cells[0].startswith("No running processes"):
@@ -167,7 +164,7 @@ class _Reader:
             return
         read = self._read(number, line, cells, self.first)
         if read is None or not isinstance(read.get("npu"), str):
-            self._note(number, "a device row that cannot be read", line)
+            self._refuse(number, line)
             # Its second row would otherwise pass for a first one.
             self.pending = (number, {})
             return
@@ -185,7 +182,7 @@ class _Reader:
         read = self._read(number, line, cells, self.second)
         has_chip = any("Chip" in group for group in self.second)
         if read is None or (has_chip and not isinstance(read.get("chip"), str)):
-            self._note(number, "a device row that cannot be read", line)
+            self._refuse(number, line)
             return
         if not first:
             self._note(number, f"belongs to line {above}, which could not be read", line)
@@ -218,32 +215,43 @@ class _Reader:
                 npu=str(read["npu"]),
                 chip=str(read.get("chip") or "0"),
                 pid=str(read["pid"]),
-                name=str(read.get("process") or ""),
+                name=_word(read.get("process")),
                 memory_bytes=memory * MEBIBYTE if isinstance(memory, float) else None,
+                container_pid=_word(read.get("container_pid")),
             )
         )
 
     def _read(
         self, number: int, line: str, cells: list[str], header: tuple[Group, ...]
     ) -> dict[str, Cell] | None:
-        """Cells by field name; None if the row has not the header's groups."""
-        if len(cells) != len(header):
+        """Cells by field name; None if the row has not the header's groups. A row that is cut off has fewer."""
+        if len(cells) > len(header) or (len(cells) < len(header) and not self.cut):
             return None
         found: dict[str, Cell] = {}
-        for cell, group in zip(cells, header, strict=True):
-            tokens = tokens_under(cell, group)
+        for at, (cell, group) in enumerate(zip(cells, header, strict=False)):
+            cut_here = self.cut and at == len(cells) - 1
+            tokens = tokens_before_cut(cell, group) if cut_here else tokens_under(cell, group)
             if tokens is None:
                 self._note(number, f"cells under {' '.join(group) or 'no header'} cannot be told apart", line)
                 continue
-            for token, word in zip(tokens, group, strict=True):
-                column = COLUMNS.get(word)
-                if column is None:
-                    continue
-                try:
-                    found[column[0]] = column[1](token)
-                except Unreadable:
-                    self._note(number, f"{word} is {token!r}", line)
+            for token, word in zip(tokens, group, strict=False):
+                self._cell(number, line, word, token, found)
         return found
+
+    def _cell(self, number: int, line: str, word: str, token: str, found: dict[str, Cell]) -> None:
+        column = column_of(word)
+        if column is None:
+            return
+        if word == "Health" and token in SCANNED:
+            self._note(number, f"{word} is {token!r}, taken for {SCANNED[token]}", line)
+        try:
+            found[column[0]] = column[1](token)
+        except Unreadable:
+            self._note(number, f"{word} is {token!r}", line)
+
+    def _refuse(self, number: int, line: str) -> None:
+        if not self.cut:  # which was told already
+            self._note(number, "a device row that cannot be read", line)
 
     def _close_pending(self) -> None:
         if self.pending is not None and self.pending[1]:
@@ -254,15 +262,19 @@ class _Reader:
     def _note_unknown_columns(self, number: int) -> None:
         for group in (*(self.first or ()), *(self.second or ())):
             for word in group:
-                if word not in COLUMNS:
+                if column_of(word) is None:
                     self.notes.append(f"line {number}: column {word!r} is not known")
+                elif lacks_unit(word):
+                    self.notes.append(
+                        f"line {number}: column {word!r} shows no unit, taken for npu-smi's own"
+                    )
 
     def _note(self, number: int, what: str, line: str) -> None:
         self.notes.append(f"line {number}: {what}: {line[:100]}")
 
-    def table(self, text: str) -> Table:
+    def table(self, text: str, exit_code: int | None) -> Table:
         if self.first is None or self.second is None:
-            raise TableError(_reason(text))
+            raise TableError(_reason(text, exit_code))
         self._close_pending()
         if not self.ended_whole:
             self.notes.append("the table is cut off: it does not end with a rule")
@@ -280,9 +292,13 @@ class _Reader:
 
 def _cell_under(word: str, cells: list[str], header: tuple[Group, ...]) -> str | None:
     """The cell of a column that has a group to itself; the two rows of a chip are told apart by it."""
-    if len(cells) != len(header) or (word,) not in header:
+    if (word,) not in header or header.index((word,)) >= len(cells):
         return None
     return cells[header.index((word,))]
+
+
+def _word(cell: Cell) -> str | None:
+    return cell if isinstance(cell, str) and cell else None
 
 
 def _layout(first: tuple[Group, ...], second: tuple[Group, ...]) -> str:
@@ -294,12 +310,8 @@ def _layout(first: tuple[Group, ...], second: tuple[Group, ...]) -> str:
     return "B" if any(word.startswith("HBM-Usage") for word in words) else "A"
 
 
-def _reason(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return "npu-smi printed nothing: is the driver installed?"
-    if match := _CODE.search(text):
-        return f"npu-smi failed with {match[1]}: {ERRORS.get(match[1], 'unknown code')}"
-    if any(line.startswith("|") for line in lines):
-        return "npu-smi printed a table without its header rows"
-    return f"npu-smi printed no table but: {lines[0][:120]}"
+def _reason(text: str, exit_code: int | None) -> str:
+    failure = errors.of_text(text)
+    if failure is None and any(line.lstrip().startswith("|") for line in text.splitlines()):
+        return "npu-smi printed a table without its header rows: what its columns are is not known"
+    return str(failure or errors.of_output(text, exit_code))

@@ -12,11 +12,18 @@ MEBIBYTE = 1024.0**2
 HEALTH = ("OK", "Warning", "Alarm", "Critical", "UNKNOWN")
 
 
+SCANNED = {"0K": "OK", "0k": "OK"}
+"""Health words as text recognition reads them off a picture; the tool itself prints none of these."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Used and total, in bytes for memory and in pages for huge pages."""
+    """Used and total, in bytes for memory and in pages for huge pages, as printed: `0 / 0` means there is none.
 
-    used: float
+    `used` is None where only the total is told.
+    """
+
+    used: float | None
     total: float
 
 
@@ -53,13 +60,12 @@ def _pair(text: str, unit: float) -> Usage | None:
         if text in BLANK:
             return None
         raise Unreadable
-    if match[1] in BLANK or match[2] in BLANK:
+    if match[2] in BLANK:
         return None
-    used, total = float(match[1]), float(match[2])
-    if used > total:
+    used, total = None if match[1] in BLANK else float(match[1]), float(match[2])
+    if used is not None and used > total:
         raise Unreadable
-    # 0 / 0 is how the table says that there is no such memory.
-    return Usage(used * unit, total * unit) if total else None
+    return Usage(None if used is None else used * unit, total * unit)
 
 
 def _word(text: str) -> str | None:
@@ -76,8 +82,8 @@ def _whole(text: str) -> str | None:
 
 def _health(text: str) -> str | None:
     for word in HEALTH:
-        if text.lower() == word.lower():
-            return None if word == "UNKNOWN" else word
+        if SCANNED.get(text, text).lower() == word.lower():
+            return word
     if text in BLANK:
         return None
     raise Unreadable
@@ -111,13 +117,32 @@ COLUMNS: dict[str, tuple[str, Callable[[str], Cell]]] = {
     "Process name": ("process", _word),
     "Process memory(MB)": ("process_memory", _number),
 }
-_HEADER = re.compile("|".join(re.escape(word) for word in sorted(COLUMNS, key=len, reverse=True)) + r"|\S+")
+_WITHOUT_UNIT = {
+    name.partition("(")[0]: name for name in ("HBM-Usage(MB)", "Memory-Usage(MB)", "Power(W)", "Temp(C)")
+}
+"""Header words whose unit was lost, and the column they are: npu-smi knows but one unit for each."""
+# A unit may be set apart from its word.
+_HEADER = re.compile(
+    "|".join(re.escape(word).replace(r"\(", r"\s?\(") for word in sorted(COLUMNS, key=len, reverse=True))
+    + r"|\S+"
+)
 
 Group = tuple[str, ...]
 
 
 def headers(cells: list[str]) -> tuple[Group, ...]:
-    return tuple(tuple(_HEADER.findall(cell)) for cell in cells)
+    """The words of a header row, group by group."""
+    return tuple(tuple(word.replace(" (", "(") for word in _HEADER.findall(cell)) for cell in cells)
+
+
+def column_of(word: str) -> tuple[str, Callable[[str], Cell]] | None:
+    """The field a header word names and how its cells are read; None if the word is not known."""
+    return COLUMNS.get(_WITHOUT_UNIT.get(word, word))
+
+
+def lacks_unit(word: str) -> bool:
+    """Whether it is a column's word without its unit."""
+    return word in _WITHOUT_UNIT
 
 
 def tokens_under(cell: str, group: Group) -> list[str] | None:
@@ -130,3 +155,8 @@ def tokens_under(cell: str, group: Group) -> list[str] | None:
     if group[-1] == "Name" and len(tokens) > len(group):
         tokens[len(group) - 1 :] = [" ".join(tokens[len(group) - 1 :])]
     return tokens if len(tokens) == len(group) else None
+
+
+def tokens_before_cut(cell: str, group: Group) -> list[str]:
+    """The parts of a cell that is cut off somewhere, without the last one, which may be cut itself."""
+    return [match[0] for match in _TOKEN.finditer(cell)][:-1][: len(group)]
