@@ -113,14 +113,18 @@ def _words(text: str) -> tuple[str, ...] | None:
     return None if cells is None else tuple(cells)
 
 
-def _counts(text: str) -> tuple[float, ...] | None:
+def _counts(text: str, unit: float = 1.0) -> tuple[float, ...] | None:
     cells = _cells(text)
     if cells is None:
         return None
     counts = [_count(cell) for cell in cells]
     if any(count is None for count in counts):
         raise Unreadable
-    return tuple(count for count in counts if count is not None)
+    return tuple(count * unit for count in counts if count is not None)
+
+
+def _gigabits(text: str) -> tuple[float, ...] | None:
+    return _counts(text, 1e9)
 
 
 def _rows() -> dict[str, Field]:
@@ -192,7 +196,7 @@ def _rows() -> dict[str, Field]:
         "hccs health status": Field("hccs_health", _word, ("hccs",)),
         "hccs lane mode": Field("hccs_lane_modes", _counts, ("hccs",)),
         "hccs link lane list": Field("hccs_link_lanes", _words, ("hccs",)),
-        "hccs link speed": Field("hccs_link_speeds", _counts, ("hccs",)),
+        "hccs link speed": Field("hccs_link_bits_per_second", _gigabits, ("hccs",)),
         "hccs tx packets": Field("hccs_tx_packets", _counts, ("hccs",)),
         "hccs tx bytes": Field("hccs_tx_bytes", _counts, ("hccs",)),
         "hccs rx packets": Field("hccs_rx_packets", _counts, ("hccs",)),

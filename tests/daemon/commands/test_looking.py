@@ -17,6 +17,8 @@ def test_collect_prints_samples_and_says_what_failed(trimtab: Trimtab, config: s
     assert {s["name"]: s["success"] for s in told.json["sources"]} == {
         "vllm": True,
         "npu_smi": False,
+        "npu_smi_details": False,
+        "npu_smi_watch": False,
         "host": True,
     }
     assert told.err.startswith("trimtab: source npu_smi: ")
