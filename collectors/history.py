@@ -113,7 +113,7 @@ class History:
         return self._count
 
     def add(self, samples: Iterable[Sample], source: str | None = None) -> None:
-        """Take readings in; with `source`, the series which that source gave before and not now are ended.
+        """Take readings in; with `source`, the series which it gave before and no source gives now are ended.
 
         A value that is not a number is no reading. Raises ValueError for a name that METRICS does not have.
         """
@@ -127,14 +127,14 @@ class History:
                 given.add((sample.name, sample.labels))
         self._follow_clock(newest)
         if source is not None:
-            self._end(self._of_source.get(source, set()) - given)
+            gone = self._of_source.get(source, set()) - given
             self._of_source[source] = given
+            self._end(gone)
             if newest > -math.inf:
                 self._source_time[source] = newest
 
     def end(self, source: str) -> None:
-        """Say that a source could not be read: its series are not live until somebody gives them again."""
-        # Forgotten at once: a source that fails for long must not end again what another one now gives.
+        """Say that a source could not be read: what it alone gave is not live until it gives it again."""
         self._end(self._of_source.pop(source, set()))
 
     def source_times(self) -> dict[str, float]:
@@ -267,7 +267,9 @@ class History:
         return True
 
     def _end(self, keys: set[tuple[str, Labels]]) -> None:
-        for name, key in keys:
+        if not keys:
+            return
+        for name, key in keys.difference(*self._of_source.values()):
             series = self._by_name.get(name, {}).get(key)
             if series is not None:
                 series.ended = True

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from collectors.npu_smi.cells import MEBIBYTE, Usage
 from collectors.npu_smi.table import Chip, Process, Table, TableError, parse_table
-from tests.collectors.npu_smi.table_text import Shown, Style, print_table
+from tests.collectors.npu_smi.table_text import Running, Shown, Style, print_table
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "npu_smi"
 
@@ -173,6 +173,7 @@ def shown(draw: st.DrawFn, npu: int) -> Shown:
         bus=draw(st.none() | st.integers(0, 255).map(lambda bus: f"0000:{bus:02X}:00.0")),
         memory=pair(20000),
         hbm=pair(131072),
+        phy=npu,
     )
 
 
@@ -182,9 +183,10 @@ styles = st.builds(
     slash=st.sampled_from(["/", " /", "/ ", " / ", "    / "]),
     unknown=st.sampled_from(["NA", "-", "N/A"]),
     margin=st.sampled_from(["", "    ", "\t"]),
+    extra=st.sampled_from(["", "", "Flux(GW)"]),
 )
 tables = st.tuples(
-    st.sampled_from(["A", "B"]),
+    st.sampled_from(["A", "B", "B'", "C"]),
     st.lists(st.integers(0, 3000), min_size=1, max_size=3, unique=True).flatmap(
         lambda npus: st.tuples(*(shown(npu) for npu in npus))
     ),
@@ -193,17 +195,20 @@ tables = st.tuples(
 
 
 def expected(layout: str, chip: Shown) -> Chip:
+    usage = chip.aicore / 100.0
     return Chip(
         npu=str(chip.npu),
-        chip=str(chip.chip),
+        chip="0" if layout == "C" else str(chip.chip),
         name=chip.name,
         health=chip.health,
         bus_id=chip.bus,
+        phy_id=str(chip.phy) if layout == "B'" else None,
         power_watts=None if chip.power is None else float(chip.power),
         temperature_celsius=float(chip.temperature),
-        aicore_usage_ratio=chip.aicore / 100.0,
+        aicore_usage_ratio=None if layout == "C" else usage,
+        overall_usage_ratio=usage if layout == "C" else None,
         memory=mib(*chip.memory),
-        hbm=mib(*chip.hbm) if layout == "B" else None,
+        hbm=None if layout == "A" else mib(*chip.hbm),
         hugepages=Usage(0.0, 0.0),
     )
 
@@ -215,12 +220,45 @@ def test_any_width_and_blanks_read_the_same(table: tuple[str, tuple[Shown, ...],
     found = parse_table(print_table(layout, list(chips), style))
     assert found.layout == layout
     assert list(found.chips) == [expected(layout, chip) for chip in chips]
-    assert found.notes == ()
+    assert [note.partition(": ")[2] for note in found.notes] == (
+        [f"column {style.extra!r} is not known"] if style.extra else []
+    )
+
+
+running = st.builds(
+    Running,
+    npu=st.integers(0, 3000),
+    chip=st.integers(0, 3),
+    pid=st.integers(1, 4_000_000),
+    name=st.sampled_from(["python3", "VLLM::EngineCor", "a name of four", "Chip"]),
+    memory=st.integers(0, 65536),
+    container_pid=st.none() | st.integers(1, 4_000_000),
+)
+
+
+@given(tables, st.lists(running, max_size=4))
+def test_processes_are_read_in_every_layout(
+    table: tuple[str, tuple[Shown, ...], Style], processes: list[Running]
+) -> None:
+    layout, chips, style = table
+    found = parse_table(print_table(layout, list(chips), style, processes))
+    assert len(found.chips) == len(chips)
+    assert list(found.processes) == [
+        Process(
+            str(one.npu),
+            "0" if layout == "C" else str(one.chip),
+            str(one.pid),
+            one.name,
+            one.memory * MEBIBYTE,
+            None if one.container_pid is None else str(one.container_pid),
+        )
+        for one in processes
+    ]
 
 
 def no_number_is_made_up(layout: str, chips: tuple[Shown, ...], found: Table) -> None:
     """Each chip that was read is one that was printed, and each of its figures is right or absent."""
-    printed = {(str(chip.npu), str(chip.chip)): expected(layout, chip) for chip in chips}
+    printed = {(one.npu, one.chip): one for one in (expected(layout, chip) for chip in chips)}
     for chip in found.chips:
         true = printed[chip.npu, chip.chip]
         for field in Chip.__slots__:
