@@ -238,3 +238,22 @@ def test_a_question_of_the_wrong_kind_is_refused() -> None:
         history.mean(TOKENS, 0.0, 1.0)
     with pytest.raises(ValueError, match="at least 1"):
         History(max_series=0)
+
+
+def test_a_series_ends_when_no_source_gives_it() -> None:
+    history = History()
+    own = labels(npu="0", chip="0")
+    history.add([Sample(POWER, 1.0, 1.0, own)], source="npu_smi")
+    history.add([Sample(POWER, 2.0, 2.0, own)], source="npu_smi_watch")
+    history.add([], source="npu_smi")
+    found = history.latest(POWER)
+    assert found is not None and found.value == 2.0
+    history.add([Sample(POWER, 3.0, 3.0, own)], source="npu_smi")
+    for _ in range(3):
+        history.end("npu_smi_watch")
+        assert history.latest(POWER) is not None, "the other source still gives it"
+    history.end("npu_smi")
+    assert history.latest(POWER) is None
+    history.add([Sample(POWER, 4.0, 4.0, own)], source="npu_smi")
+    history.end("npu_smi_watch")
+    assert history.latest(POWER) is not None, "a source that fails on does not end again what another gives"

@@ -26,6 +26,10 @@ def parsed(corpus: Path, name: str) -> dict[str, Any]:
     return parse_paste((corpus / "npu-smi" / f"{name}.txt").read_bytes().decode(errors="backslashreplace"))
 
 
+def topology(corpus: Path, name: str) -> dict[str, Any]:
+    return parse_topology_paste((corpus / "npu-smi" / f"{name}.txt").read_text())
+
+
 def pair(text: str, unit: int) -> tuple[int | None, int | None]:
     if text == "-":
         return None, None
@@ -133,8 +137,7 @@ def test_every_other_output_is_told_apart_and_read(corpus: Path, name: str) -> N
 
 @pytest.mark.parametrize("name", LINKS)
 def test_a_captured_topology_has_its_links(corpus: Path, name: str) -> None:
-    text = (corpus / "npu-smi" / f"{name}.txt").read_text()
-    found: dict[str, Any] = parse_topology_paste(text)
+    found = topology(corpus, name)
     links = {(link["from"], link["to"]): link["way"] for link in found["links"]}
     assert {ends: links[ends] for ends in LINKS[name]} == LINKS[name]
     count = len(found["readings"])
