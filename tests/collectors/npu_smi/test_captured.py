@@ -9,15 +9,8 @@ from typing import Any
 import pytest
 
 from collectors.npu_smi.paste import DEVICE_KEYS, PROCESS_KEYS, parse_paste, parse_topology_paste
-from tests.collectors.npu_smi.captured_values import (
-    DAMAGED,
-    ERRORS,
-    LINKS,
-    OTHERS,
-    PROCESSES,
-    READ_IN_PART,
-    TABLES,
-)
+from tests.collectors.npu_smi.captured_others import ERRORS, LINKS, OTHERS, PROCESSES, READ_IN_PART
+from tests.collectors.npu_smi.captured_tables import DAMAGED, TABLES
 
 MEBIBYTE = 1024**2
 
