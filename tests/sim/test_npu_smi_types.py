@@ -17,7 +17,7 @@ from sim.device import RATED_MEGAHERTZ
 from sim.node import Node
 from sim.npu_smi_types import TYPES, details, watch
 from tests.prepare import ROOT
-from tests.sim.test_server import Served, at_server
+from tests.sim.served import served
 
 START = 1_700_000_000.0
 
@@ -44,7 +44,7 @@ def test_every_type_that_is_asked_for_reads_back_whole(node: Node) -> None:
     for kind in TYPES:
         keyed = parse_keyed(details(node, kind, 1, 0))
         assert (keyed.type, keyed.notes) == (kind, ())
-        assert {one.npu for one in (*keyed.sections, *keyed.processes)} == {"1"}
+        assert {one.npu for one in keyed.sections} | {one.npu for one in keyed.processes} == {"1"}
 
 
 def test_load_shows_in_the_types(node: Node) -> None:
@@ -74,21 +74,22 @@ def test_wrong_questions(node: Node, kind: str, npu: int, chip: int, said: str) 
 
 
 def test_the_programs_watch_and_types_are_read_of_a_served_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(at: Served, client: object) -> None:
-        monkeypatch.setenv("TRIMTAB_SIM_URL", at.url)
-        monkeypatch.setenv("PYTHONPATH", str(ROOT))
-        at.advance(60.0)
-        program = NpuSmi([sys.executable, "-m", "sim.npu_smi"])
-        fast = NpuSmiWatchCollector(program)
-        samples = await fast.collect(START)
-        busy = [one.value for one in samples if one.name == "npu_mem_bandwidth"]
-        assert len(busy) == 4 and fast.notes == ()
-        slow = NpuSmiDetailsCollector(program, budget_seconds=0.0)
-        await slow.collect(START)
-        assert slow.notes == ()
-        assert (await program.query("-t", "product", "-i", "0")).code == 193
+    async def whole() -> None:
+        async with served() as at:
+            monkeypatch.setenv("TRIMTAB_SIM_URL", at.url)
+            monkeypatch.setenv("PYTHONPATH", str(ROOT))
+            at.advance(60.0)
+            program = NpuSmi([sys.executable, "-m", "sim.npu_smi"])
+            fast = NpuSmiWatchCollector(program)
+            samples = await fast.collect(START)
+            busy = [one.value for one in samples if one.name == "npu_mem_bandwidth"]
+            assert len(busy) == 4 and fast.notes == ()
+            slow = NpuSmiDetailsCollector(program, budget_seconds=0.0)
+            await slow.collect(START)
+            assert slow.notes == ()
+            assert (await program.query("-t", "product", "-i", "0")).code == 193
 
-    at_server(test)
+    asyncio.run(whole())
 
 
 def test_the_programs_watch_ends_when_the_node_does() -> None:

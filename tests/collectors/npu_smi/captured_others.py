@@ -269,7 +269,7 @@ OTHERS: dict[str, tuple[str, list[dict[str, object]]]] = {
 """Type, and the values of each reading that are checked."""
 
 READ_IN_PART = {"l_8npu_head": ("Total Count is 8, 2 can be read",)}
-LINKS = {
+LINKS: dict[str, dict[tuple[str, str], str | None]] = {
     "t-topo_4npu_pxb_testfix": {("NPU0", "NPU1"): "PXB", ("NPU0", "NPU2"): "SYS", ("NPU2", "NPU3"): "PXB"},
     "t-topo_910B_8npu_hccs_A": {("NPU0", "NPU7"): "HCCS"},
     "t-topo_950_docs_1": {("NPU0", "NPU7"): "SYS"},
