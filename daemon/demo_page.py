@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import signal
 import tempfile
 import time
@@ -26,6 +27,7 @@ from sim.node import Node
 from sim.scenario import SCENARIOS
 
 COLLECT_SECONDS = 2.0
+DETAILS_SECONDS = 30.0
 """Simulated seconds between two readings of the node."""
 SETTLE_SECONDS = 60.0
 """Simulated seconds before the campaign begins, so that the pages have something to show."""
@@ -53,20 +55,26 @@ class NodeCards:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._details: list[Sample] = []
+        self._asked = -math.inf
 
     async def collect(self, now: float) -> list[Sample]:
-        """Parse the table, a round of the watch and the types."""
+        """Parse the table and a round of the watch, and the types as rarely as the real ones are asked for."""
         table = parse_table(self._node.npu_smi_info())
-        samples = {(one.name, one.labels): one for one in table_samples(table, now)}
         devices = {chip.npu: device_of(chip, table) for chip in table.chips}
+        if now - self._asked >= DETAILS_SECONDS:
+            self._asked = now
+            self._details = [
+                sample
+                for npu, device in devices.items()
+                for text in self._node.npu_smi_details(int(npu))
+                for section in parse_keyed(text).sections
+                for sample in section_samples(section, device, now)
+            ]
+        samples = {(one.name, one.labels): one for one in (*self._details, *table_samples(table, now))}
         for row in parse_watch(self._node.npu_smi_watch()).rows:
             found = watch_samples(row, devices.get(row.npu), now)
             samples.update({(one.name, one.labels): one for one in found})
-        for npu, device in devices.items():
-            for text in self._node.npu_smi_details(int(npu)):
-                for section in parse_keyed(text).sections:
-                    found = section_samples(section, device, now)
-                    samples.update({(one.name, one.labels): one for one in found})
         return list(samples.values())
 
 
