@@ -38,9 +38,9 @@ CODES: dict[int, Failure] = {
 _RETURNED = re.compile(
     r"\b(?:ret(?:urn)?(?:\s+(?:value|code))?|err(?:or)?(?:\s+code)?)\s*(?:is|[:=])\s*(-8\d\d\d)\b"
 )
-_UNSUPPORTED = re.compile(r"This device does not support (?:querying|setting) (.+?)\.?\s*$", re.MULTILINE)
-_PARAMETER = re.compile(r"^\s*(Invalid .+?|Error parameter of .+?)\.?\s*$", re.MULTILINE)
-_USAGE = re.compile(r"^\s*Usage: npu-smi\b", re.MULTILINE)
+_UNSUPPORTED = re.compile(r"This device does not support (?:querying|setting) ([^\n]+)")
+_PARAMETER = re.compile(r"^[ \t]*((?:Invalid|Error parameter of) [^\n]+)", re.MULTILINE)
+_USAGE = re.compile(r"^[ \t]*Usage: npu-smi\b", re.MULTILINE)
 _LOADER = re.compile(
     r"error while loading shared libraries: (\S+?):|(lib\w+\.so\S*): cannot open", re.MULTILINE
 )
@@ -62,7 +62,11 @@ def of_exit(code: int) -> tuple[int, Failure] | None:
 def unsupported(text: str) -> str | None:
     """What the device cannot be asked for, if that is what the text says."""
     match = _UNSUPPORTED.search(text)
-    return match[1] if match else None
+    return _plain(match[1]) if match else None
+
+
+def _plain(text: str) -> str:
+    return text[:120].strip(" .\r\t")
 
 
 def has_no_such_query(text: str) -> bool:
@@ -87,7 +91,10 @@ def of_text(text: str) -> Failure | None:
             "mount the driver (/usr/local/Ascend/driver) and set LD_LIBRARY_PATH to its lib64 folders",
         )
     if match := _PARAMETER.search(text):
-        return Failure(f"npu-smi said: {match[1]}", "name what `npu-smi info -m` and `npu-smi info -h` list")
+        return Failure(
+            f"npu-smi said: {_plain(match[1])}",
+            "name what `npu-smi info -m` and `npu-smi info -h` list",
+        )
     if _USAGE.search(text):
         return Failure(
             "npu-smi printed its usage", "see `npu-smi info -h` for what this version can be asked"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from collectors.npu_smi.cells import BLANK, MEBIBYTE, Unreadable
 from collectors.npu_smi.fields import FIELDS, Value, folded
+from collectors.npu_smi.lines import numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ class Keyed:
 def parse_keyed(text: str) -> Keyed:
     """Read the output of `npu-smi info -t TYPE`; lines that are not known become notes."""
     reader = _Reader()
-    for number, line in enumerate(text.splitlines(), 1):
-        reader.line(number, line.strip())
+    for number, line in numbered(text, reader.notes):
+        reader.line(number, line)
     return reader.keyed()
 
 
@@ -82,8 +83,6 @@ class _Reader:
     named: bool = False
 
     def line(self, number: int, line: str) -> None:
-        if not line:
-            return
         if match := _PROCESS.fullmatch(line):
             self._process(number, line, match)
         elif match := _CONTINUED.fullmatch(line):

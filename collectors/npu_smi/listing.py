@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from collectors.npu_smi.cells import BLANK
+from collectors.npu_smi.lines import numbered
 
 CONTROLLERS = ("mcu", "3559")
 """Names, in lower case, of what is listed beside the chips and is none: the board's controller, its processor."""
@@ -60,7 +60,7 @@ def parse_list(text: str) -> Listing:
     rows: list[dict[str, str]] = []
     notes: list[str] = []
     total: str | None = None
-    for number, line in _lines(text):
+    for number, line in numbered(text, notes):
         match = _KEY.fullmatch(line)
         if match is None:
             notes.append(f"line {number}: not a known line: {line[:100]}")
@@ -96,7 +96,7 @@ def parse_mapping(text: str) -> Listing:
     columns: list[str] = []
     rows: list[Listed] = []
     notes: list[str] = []
-    for number, line in _lines(text):
+    for number, line in numbered(text, notes):
         headings = _HEADING.findall(line)
         if headings and " ".join(headings) == " ".join(line.split()):
             columns = [_COLUMNS[heading] for heading in headings]
@@ -123,12 +123,6 @@ def parse_mapping(text: str) -> Listing:
             )
         )
     return Listing(tuple(rows), tuple(notes))
-
-
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            yield number, line.strip()
 
 
 def _known(text: str | None) -> str | None:

@@ -9,6 +9,7 @@ from collectors.notes import bounded
 from collectors.npu_smi import errors
 from collectors.npu_smi.cells import Usage
 from collectors.npu_smi.keyed import Keyed, Section, parse_keyed
+from collectors.npu_smi.lines import numbered
 from collectors.npu_smi.listing import Listed, Listing, parse_list, parse_mapping
 from collectors.npu_smi.table import Chip, Table, TableError, parse_table
 from collectors.npu_smi.topology import Topology, parse_topology
@@ -35,7 +36,7 @@ DEVICE_KEYS = (
 PROCESS_KEYS = ("npu", "chip", "pid", "container_pid", "name", "memory_bytes")
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _VERSION = re.compile(r"npu-smi version\s*:\s*(\S+)", re.IGNORECASE)
-_MAPPED = re.compile(r"^\s*NPU ID\s+(?:Slot ID\s+)?Chip ID\b", re.MULTILINE)
+_MAPPED = re.compile(r"^[ \t]*NPU ID\s+(?:Slot ID\s+)?Chip ID\b", re.MULTILINE)
 
 
 def parse_paste(text: str) -> Row:
@@ -296,8 +297,6 @@ def _cpu_list(cpus: tuple[int, ...] | None) -> str | None:
 
 
 def _lines(text: str) -> list[str]:
-    return [
-        f"line {number}: {line.strip()[:120]}"
-        for number, line in enumerate(text.splitlines(), 1)
-        if line.strip()
-    ]
+    long: list[str] = []
+    short = [f"line {number}: {line[:120]}" for number, line in numbered(text, long)]
+    return short + long

@@ -24,6 +24,7 @@ from collectors.npu_smi.cells import (
     tokens_before_cut,
     tokens_under,
 )
+from collectors.npu_smi.lines import numbered
 
 
 class TableError(Exception):
@@ -79,8 +80,8 @@ class Table:
 def parse_table(text: str, exit_code: int | None = None) -> Table:
     """Read the output of `npu-smi info`; raises TableError if it has no table, with what the exit code adds."""
     reader = _Reader()
-    for number, line in enumerate(text.splitlines(), 1):
-        reader.line(number, line.strip())
+    for number, line in numbered(text, reader.notes):
+        reader.line(number, line)
     return reader.table(text, exit_code)
 
 
@@ -108,8 +109,6 @@ class _Reader:
     ended_whole: bool = True
 
     def line(self, number: int, line: str) -> None:
-        if not line:
-            return
         if _RULE.fullmatch(line):
             self._close_pending()
             self.rule_width = self.rule_width or len(line)
@@ -190,8 +189,7 @@ class _Reader:
         self._add(number, line, {"chip": "0", **first, **read})
 
     def _add(self, number: int, line: str, found: dict[str, Cell]) -> None:
-        found.pop("device", None)
-        chip = Chip(**found)  # type: ignore[arg-type]  # each column's reader gives its field's type
+        chip = _chip(found)
         if chip.phy_id is not None and chip.bus_id is not None:
             # A die that is partitioned is printed once for each part.
             if (chip.phy_id, chip.bus_id) in self.printed:
@@ -297,8 +295,34 @@ def _cell_under(word: str, cells: list[str], header: tuple[Group, ...]) -> str |
     return cells[header.index((word,))]
 
 
+def _chip(found: dict[str, Cell]) -> Chip:
+    return Chip(
+        npu=_word(found["npu"]) or "",
+        chip=_word(found["chip"]) or "",
+        name=_word(found.get("name")),
+        health=_word(found.get("health")),
+        bus_id=_word(found.get("bus_id")),
+        phy_id=_word(found.get("phy_id")),
+        power_watts=_number(found.get("power_watts")),
+        temperature_celsius=_number(found.get("temperature_celsius")),
+        aicore_usage_ratio=_number(found.get("aicore_usage_ratio")),
+        overall_usage_ratio=_number(found.get("overall_usage_ratio")),
+        memory=_usage(found.get("memory")),
+        hbm=_usage(found.get("hbm")),
+        hugepages=_usage(found.get("hugepages")),
+    )
+
+
 def _word(cell: Cell) -> str | None:
     return cell if isinstance(cell, str) and cell else None
+
+
+def _number(cell: Cell) -> float | None:
+    return cell if isinstance(cell, float) else None
+
+
+def _usage(cell: Cell) -> Usage | None:
+    return cell if isinstance(cell, Usage) else None
 
 
 def _layout(first: tuple[Group, ...], second: tuple[Group, ...]) -> str:

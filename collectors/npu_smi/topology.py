@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from collectors.npu_smi.cells import BLANK
+from collectors.npu_smi.lines import numbered
 
 SELF = "X"
 LARGEST_CPU = 8191
@@ -36,9 +37,8 @@ _AFFINITY = "CPU Affinity"
 def parse_topology(text: str) -> Topology:
     """Read the matrix; rows that do not fit its header become notes. Without a header there are no devices."""
     reader = _Reader({}, {}, [])
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            reader.line(number, line.strip())
+    for number, line in numbered(text, reader.notes):
+        reader.line(number, line)
     return reader.topology()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from collectors.npu_smi.cells import BLANK
+from collectors.npu_smi.lines import numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ def parse_watch(text: str) -> Watch:
     reader = _Thorough()
     rows: dict[tuple[str, str | None], WatchRow] = {}
     seen = 0
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in numbered(text, reader.notes):
         row = reader.line(number, line)
         if row is not None:
             rows[row.npu, row.chip] = row

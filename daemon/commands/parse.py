@@ -16,7 +16,7 @@ from daemon.commands.options import JsonOption
 from daemon.commands.output import print_json, print_table, remark
 from daemon.errors import BAD, USAGE, UserError
 
-LARGEST_BYTES = 64 * 1024 * 1024
+MEBIBYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,13 @@ class Kind:
 
     what: str
     parse: Callable[[str], Mapping[str, object]]
+    largest_bytes: int = 4 * MEBIBYTE
 
 
 KINDS: dict[str, Kind] = {
     "npu-smi": Kind("anything that npu-smi info prints", parse_paste),
     "topo": Kind("the matrix of npu-smi info -t topo", parse_topology_paste),
-    "metrics": Kind("the /metrics page of a vLLM server", parse_metrics_paste),
+    "metrics": Kind("the /metrics page of a vLLM server", parse_metrics_paste, 16 * MEBIBYTE),
 }
 """The kinds by name."""
 
@@ -47,7 +48,7 @@ def parse(
     chosen = KINDS.get(kind)
     if chosen is None:
         raise UserError(f"no kind {kind!r}: there are {', '.join(KINDS)}", USAGE)
-    result = chosen.parse(_text(file))
+    result = chosen.parse(_text(file, chosen.largest_bytes))
     if as_json:
         print_json(result)
     else:
@@ -60,18 +61,18 @@ def parse(
         raise typer.Exit(BAD)
 
 
-def _text(file: str) -> str:
+def _text(file: str, largest: int) -> str:
     """The pasted text: bytes that are none are shown as such and left to the parser."""
     try:
         if file == "-":
-            content = sys.stdin.buffer.read(LARGEST_BYTES + 1)
+            content = sys.stdin.buffer.read(largest + 1)
         else:
             with Path(file).open("rb") as opened:
-                content = opened.read(LARGEST_BYTES + 1)
+                content = opened.read(largest + 1)
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error.strerror}", USAGE) from error
-    if len(content) > LARGEST_BYTES:
-        raise UserError(f"{file} is over {LARGEST_BYTES // 1024**2} MiB: cut out the part in question", USAGE)
+    if len(content) > largest:
+        raise UserError(f"{file} is over {largest // MEBIBYTE} MiB: cut out the part in question", USAGE)
     encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     return content.decode(encoding, errors="backslashreplace")
 

@@ -102,10 +102,8 @@ def test_usage(trimtab: Trimtab, arguments: tuple[str, ...], said: str) -> None:
     one_line(told)
 
 
-def test_a_file_too_large_to_be_a_paste(
-    trimtab: Trimtab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parse, "LARGEST_BYTES", 1024 * 1024)
-    (tmp_path / "paste").write_bytes(b"x" * (1024 * 1024 + 1))
-    told = trimtab("parse", "npu-smi", str(tmp_path / "paste"))
-    assert (told.code, "over 1 MiB" in told.err) == (2, True)
+@pytest.mark.parametrize(("kind", "most"), [("npu-smi", 4), ("topo", 4), ("metrics", 16)])
+def test_a_file_too_large_to_be_a_paste(trimtab: Trimtab, tmp_path: Path, kind: str, most: int) -> None:
+    (tmp_path / "paste").write_bytes(b"x" * (most * 1024 * 1024 + 1))
+    told = trimtab("parse", kind, str(tmp_path / "paste"))
+    assert (told.code, f"over {most} MiB" in told.err) == (2, True)
