@@ -108,6 +108,7 @@ class NpuSmiDetailsCollector:
         own = [one for one in keyed.sections if not one.controller and one.chip in (None, question.chip)]
         samples = [sample for one in own for sample in section_samples(one, device, now)]
         samples += unlisted_process_samples(keyed.processes, device, now)
-        self._answers[question] = samples
+        # What the watch gives now is newer: were it kept, it would come up as old news when the watch ends.
+        self._answers[question] = self._program.not_watched(samples)
         if keyed.notes:
             self._told[question] = tuple(f"{asked}: {note}" for note in keyed.notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -33,10 +34,14 @@ class Device:
         return self.layout != "C"
 
     @property
-    def watch_shows_hbm(self) -> bool:
-        """Whether `info watch` means the HBM by memory; on 310, 310P and 910A it means the DDR memory."""
+    def watch_shows_hbm(self) -> bool | None:
+        """Whether `info watch` means the HBM by memory; on 310, 310P and 910A it means the DDR memory.
+
+        None where the table could not say which model it is.
+        """
         if self.layout == "B":
-            return (self.name or "").upper().removeprefix("ASCEND").strip().startswith("910B")
+            model = None if self.name is None else self.name.upper().removeprefix("ASCEND").strip()
+            return None if model is None else model.startswith("910B")
         return self.layout in ("B'", "C")
 
     def labels(self) -> Labels:
@@ -80,12 +85,12 @@ class NpuSmi:
 
     async def learn(self) -> None:
         """Read the table if nobody has yet; a failure is left to who reads it for its figures."""
+        if self._asked:
+            return  # without a wait for whoever is asking now
         async with self._turn:
             if not self._asked:
-                try:
+                with contextlib.suppress(CollectorError):
                     await self._table()
-                except CollectorError:
-                    return
 
     def device(self, npu: str, chip: str | None) -> Device | None:
         """The chip of that number; an NPU whose chip is not named is meant if it has one only."""
@@ -93,7 +98,7 @@ class NpuSmi:
         return found[0] if len(found) == 1 else None
 
     def not_watched(self, samples: Iterable[Sample]) -> list[Sample]:
-        """The samples of series that the watch stream does not give."""
+        """The samples of series that the watch stream does not give now."""
         return [sample for sample in samples if (sample.name, sample.labels) not in self.watched]
 
     async def _run(self, *arguments: str) -> CommandOutput:

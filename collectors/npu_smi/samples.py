@@ -30,7 +30,7 @@ def watch_samples(row: WatchRow, device: Device | None, time: float) -> list[Sam
     readings = dict(row.values)
     readings.pop("memory_usage_ratio", None)  # the table has it in bytes
     bandwidth = readings.pop("memory_bandwidth_usage_ratio", None)
-    if device is not None:
+    if device is not None and device.watch_shows_hbm is not None:
         readings[f"{'hbm' if device.watch_shows_hbm else 'memory'}_bandwidth_usage_ratio"] = bandwidth
     samples = [
         Sample(f"npu_{name}", value, time, own) for name, value in readings.items() if value is not None

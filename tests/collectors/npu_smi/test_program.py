@@ -61,12 +61,12 @@ def test_it_is_learnt_once_and_a_failure_is_left_to_others(tmp_path: Path) -> No
         ("B", "910ProB", False),
         ("B", "910B4-1", True),
         ("B", "Ascend 910B2C", True),
-        ("B", None, False),
+        ("B", None, None),
         ("B'", "Ascend910", True),
         ("C", "Ascend950DT", True),
     ],
 )
-def test_whose_memory_the_watch_means(layout: str, name: str | None, hbm: bool) -> None:
+def test_whose_memory_the_watch_means(layout: str, name: str | None, hbm: bool | None) -> None:
     assert Device("0", "0", name, layout).watch_shows_hbm is hbm
 
 
@@ -81,3 +81,18 @@ def test_series_that_the_watch_gives_are_left_to_it() -> None:
 def test_an_empty_command_is_refused() -> None:
     with pytest.raises(ValueError, match="empty"):
         NpuSmi([])
+
+
+def test_who_has_learnt_does_not_wait_for_a_question_under_way(tmp_path: Path) -> None:
+    npu_smi = NpuSmi([program(tmp_path, f"[ $# = 1 ] && exec cat {FIXTURES}/b_910b.txt; exec sleep 60")])
+
+    async def story() -> None:
+        await npu_smi.learn()
+        asking = asyncio.create_task(npu_smi.query("-t", "ecc"))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            await npu_smi.learn()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+    asyncio.run(story())
