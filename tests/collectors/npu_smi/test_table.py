@@ -146,6 +146,16 @@ def test_a_row_cut_off_keeps_what_stands_whole_before_the_cut() -> None:
     assert [note for note in found.notes if "a row that is cut off" in note]
 
 
+@pytest.mark.parametrize("layout", ["A", "B", "B'", "C"])
+def test_a_cut_at_any_place_makes_no_number_up(layout: str) -> None:
+    chips = (CHIP, SECOND)
+    text = print_table(layout, list(chips))
+    for at in range(text.index("96.4"), len(text)):
+        found = parse_table(text[:at])
+        no_number_is_made_up(layout, chips, found)
+        assert len(found.chips) == 2 or found.notes or text[:at].rstrip()[-1] in "+="
+
+
 def test_a_pair_may_lack_its_first_half() -> None:
     text = print_table("A", [CHIP])
     table = parse_table(re.sub(r"12   0 / 0", "12   NA / 15609", text))
