@@ -10,8 +10,6 @@ MEBIBYTE = 1024.0**2
 """What npu-smi calls MB: a 64 GiB chip shows 65536."""
 
 HEALTH = ("OK", "Warning", "Alarm", "Critical", "UNKNOWN")
-
-
 SCANNED = {"0K": "OK", "0k": "OK"}
 """Health words as text recognition reads them off a picture; the tool itself prints none of these."""
 
@@ -31,10 +29,11 @@ class Unreadable(Exception):
     """A cell is not what its header says."""
 
 
-_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
-_WHOLE = re.compile(r"[0-9]+")
+# As long as the largest counter of 64 bits.
+_NUMBER = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,9})?")
+_WHOLE = re.compile(r"[0-9]{1,20}")
 BLANK = ("NA", "N/A", "-", "")
-_PAIR = re.compile(r"([0-9]+|NA|-)\s*/\s*([0-9]+|NA|-)")
+_PAIR = re.compile(r"([0-9]{1,20}|NA|-)\s*/\s*([0-9]{1,20}|NA|-)")
 _TOKEN = re.compile(rf"(?<!\S){_PAIR.pattern}(?!\S)|\S+")
 _BUS = re.compile(r"[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]")
 
@@ -112,7 +111,7 @@ COLUMNS: dict[str, tuple[str, Callable[[str], Cell]]] = {
     "AICore(%)": ("aicore_usage_ratio", _ratio),
     "Memory-Usage(MB)": ("memory", lambda text: _pair(text, MEBIBYTE)),
     "HBM-Usage(MB)": ("hbm", lambda text: _pair(text, MEBIBYTE)),
-    "Process id in container": ("container_pid", _word),
+    "Process id in container": ("container_pid", _whole),
     "Process id": ("pid", _whole),
     "Process name": ("process", _word),
     "Process memory(MB)": ("process_memory", _number),

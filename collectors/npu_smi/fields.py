@@ -24,11 +24,12 @@ class Field:
     types: tuple[str, ...]
 
 
-_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,9})?")
 _HEX = re.compile(r"(?:0[xX])?([0-9A-Fa-f]{4,8})")
 
 
-def _number(text: str) -> float | None:
+def plain_number(text: str) -> float | None:
+    """A plain number; None for `NA`; raises Unreadable."""
     if text in BLANK:
         return None
     if _NUMBER.fullmatch(text) is None:
@@ -37,7 +38,7 @@ def _number(text: str) -> float | None:
 
 
 def _count(text: str) -> float | None:
-    value = _number(text)
+    value = plain_number(text)
     if value is not None and (value < 0 or value != int(value)):
         raise Unreadable
     return value
@@ -45,7 +46,7 @@ def _count(text: str) -> float | None:
 
 def _times(unit: float) -> Reader:
     def read(text: str) -> float | None:
-        value = _number(text)
+        value = plain_number(text)
         if value is not None and value < 0:
             raise Unreadable
         return None if value is None else value * unit
@@ -54,7 +55,7 @@ def _times(unit: float) -> Reader:
 
 
 def _ratio(text: str) -> float | None:
-    value = _number(text)
+    value = plain_number(text)
     if value is not None and not 0 <= value <= 100:
         raise Unreadable
     return None if value is None else value / 100.0
@@ -159,8 +160,8 @@ def _rows() -> dict[str, Field]:
         "Aicore Freq(MHZ)": Field("aicore_rated_frequency_hertz", megahertz, common),
         "Aicore curFreq(MHZ)": Field("aicore_frequency_hertz", megahertz, common),
         "Aicore Count": Field("aicores", _count, common),
-        "Temperature(C)": Field("temperature_celsius", _number, ("common", "temp")),
-        "NPU Temperature(C)": Field("temperature_celsius", _number, ("temp",)),
+        "Temperature(C)": Field("temperature_celsius", plain_number, ("common", "temp")),
+        "NPU Temperature(C)": Field("temperature_celsius", plain_number, ("temp",)),
         "NPU Real-time Power(W)": Field("power_watts", _times(1.0), ("power", "common")),
         "Rated Power Dissipation(W)": Field("power_watts", _times(1.0), ("power", "common")),
         "Power Dissipation(W)": Field("power_watts", _times(1.0), ("power", "common")),
@@ -168,13 +169,13 @@ def _rows() -> dict[str, Field]:
         "DDR Clock Speed(MHz)": Field("memory_frequency_hertz", megahertz, memory),
         "Clock Speed(MHz)": Field("memory_frequency_hertz", megahertz, memory),
         "HBM Clock Speed(MHz)": Field("hbm_frequency_hertz", megahertz, memory),
-        "HBM Temperature(C)": Field("hbm_temperature_celsius", _number, ("memory", "sensors")),
+        "HBM Temperature(C)": Field("hbm_temperature_celsius", plain_number, ("memory", "sensors")),
         "HBM Manufacturer ID": Field("hbm_manufacturer_id", _word, memory),
         # volt, sensors
         "Voltage(V)": Field("voltage_volts", _times(1.0), ("volt",)),
-        "Soc Max Temperature(C)": Field("soc_max_temperature_celsius", _number, ("sensors",)),
-        "SFP Temperature(C)": Field("sfp_temperature_celsius", _number, ("sensors",)),
-        "NDIE Temperature(C)": Field("ndie_temperature_celsius", _number, ("sensors",)),
+        "Soc Max Temperature(C)": Field("soc_max_temperature_celsius", plain_number, ("sensors",)),
+        "SFP Temperature(C)": Field("sfp_temperature_celsius", plain_number, ("sensors",)),
+        "NDIE Temperature(C)": Field("ndie_temperature_celsius", plain_number, ("sensors",)),
         # health
         "Health": Field("health", _health, ("health",)),
         "Health Status": Field("health", _health, ("health",)),

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from collectors.npu_smi.cells import BLANK, MEBIBYTE, Unreadable
-from collectors.npu_smi.fields import FIELDS, Value, folded
+from collectors.npu_smi.cells import MEBIBYTE, Unreadable
+from collectors.npu_smi.fields import FIELDS, Value, folded, plain_number
 from collectors.npu_smi.lines import numbered
 
 
@@ -162,8 +162,8 @@ class _Reader:
 
     def _reading(self, number: int, line: str, name: str, text: str) -> None:
         try:
-            self.values[name] = None if text in BLANK or text == "Failed" else float(text)
-        except ValueError:
+            self.values[name] = None if text == "Failed" else plain_number(text)
+        except Unreadable:
             self._note(number, f"{name} cannot be read", line)
         self.last = name
 
@@ -190,9 +190,10 @@ class _Reader:
             self._note(number, "a process without a number", line)
             return
         held: float | None = None
-        if memory.isdecimal():
-            held = float(memory) * MEBIBYTE
-        elif memory not in BLANK:
+        try:
+            megabytes = plain_number(memory)
+            held = None if megabytes is None else megabytes * MEBIBYTE
+        except Unreadable:
             self._note(number, f"process memory is {memory!r}", line)
         self.unnamed.append(len(self.processes))
         self.processes.append(ProcessMemory(self.npu, None, pid, name or None, held))

@@ -56,7 +56,7 @@ _COLUMNS: dict[str, tuple[str, Callable[[str], float]]] = {
 }
 _NPU, _CHIP = "npuid(idx)", "chipid(idx)"
 _HEADING = re.compile(r"[A-Za-z][A-Za-z ]*?\s?\([^)]*\)")
-_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,9})?")
 
 
 class WatchReader:

@@ -99,15 +99,15 @@ class NpuSmiWatchCollector:
 
     def _ended(self, stream: WatchStream, now: float) -> list[Sample]:
         self._stream = None
-        told = errors.of_output(stream.said, stream.code)
+        code = stream.code or 0
         if not stream.rows and errors.has_no_such_query(stream.said):
-            self._without = (
-                f"{self._program.name} has no `info watch`, the table alone is read: {told.reason}"
-            )
+            told = errors.of_output(stream.said).reason
+            self._without = f"{self._program.name} has no `info watch`, the table alone is read: {told}"
             self.notes = (self._without,)
             return []
-        what = str(told) if stream.said.strip() or stream.code else "it said nothing"
-        raise self._failed(f"{self._program.name} info watch ended (exit code {stream.code}): {what}", now)
+        known = bool(stream.said.strip()) or errors.of_exit(code) is not None
+        why = str(errors.of_output(stream.said, code)) if known else "it did not say why"
+        raise self._failed(f"{self._program.name} info watch ended (exit code {code}): {why}", now)
 
     async def _silenced(self, stream: WatchStream, now: float) -> None:
         await stream.stop()

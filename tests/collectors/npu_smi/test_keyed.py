@@ -154,3 +154,13 @@ def test_damage_makes_no_number_up(first: int, second: int, damage: str) -> None
         assert value == float(damage) / 100
     else:
         assert damage in ("NA", "-") or parse_keyed(text).notes
+
+
+@pytest.mark.parametrize(
+    "line", ["Fault Event Count : {}", "hccs errors : [{}]", "hccs error count : [{}]", "XY_TE (C) : {}"]
+)
+@pytest.mark.parametrize("value", ["9" * 400, "1e5", "inf", "nan", "0x10", "1_0"])
+def test_no_spelling_of_a_number_but_the_tools_is_one(line: str, value: str) -> None:
+    keyed = parse_keyed(f"Temperature(C) : 40\n{line.format(value)}\n")
+    assert dict(keyed.sections[0].values) == {"temperature_celsius": 40.0}
+    assert len(keyed.notes) == 1
