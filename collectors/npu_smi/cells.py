@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 
 MEBIBYTE = 1024.0**2
 """What npu-smi calls MB: a 64 GiB chip shows 65536."""
@@ -132,6 +133,11 @@ Group = tuple[str, ...]
 def headers(cells: list[str]) -> tuple[Group, ...]:
     """The words of a header row, group by group."""
     return tuple(tuple(word.replace(" (", "(") for word in _HEADER.findall(cell)) for cell in cells)
+
+
+def header_before_cut(cell: str) -> str:
+    """The words of a header cell that is cut off, up to the last that shows by its unit that it is whole."""
+    return " ".join(takewhile(lambda word: word.endswith(")"), _HEADER.findall(cell)))
 
 
 def column_of(word: str) -> tuple[str, Callable[[str], Cell]] | None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from collectors.notes import bounded
 from collectors.npu_smi import errors
 from collectors.npu_smi.keyed import parse_keyed
 from collectors.npu_smi.program import NpuSmi
@@ -17,6 +18,7 @@ TYPES = ("health", "ecc", "common", "usages", "memory", "hccs", "err-count", "vo
 TABLE_PROCESSES = 8
 """As many processes of a chip the table lists; `proc-mem` lists all."""
 KEEP_SECONDS = 900.0
+MOST_NOTES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class NpuSmiDetailsCollector:
             await self._ask(question, now + self._monotonic() - began)
             if self._monotonic() - began >= self._budget and step + 1 < len(questions):
                 break
-        self.notes = tuple(note for told in self._told.values() for note in told)
+        self.notes = tuple(bounded([note for told in self._told.values() for note in told], MOST_NOTES))
         found = [sample for samples in self._answers.values() for sample in samples]
         return self._program.not_watched(found)
 

@@ -19,6 +19,7 @@ from collectors.npu_smi.cells import (
     Unreadable,
     Usage,
     column_of,
+    header_before_cut,
     headers,
     lacks_unit,
     tokens_before_cut,
@@ -126,34 +127,36 @@ class _Reader:
             self._row(number, line, [cell.strip() for cell in line[1:-1].split("|")])
             return
         self._note(number, "a row that is cut off", line)
-        if self.second is not None:
-            self.cut = True
-            self._row(number, line, [cell.strip() for cell in line[1:].split("|")])
-            self.cut = False
+        self.cut = True
+        self._row(number, line, [cell.strip() for cell in line[1:].split("|")])
+        self.cut = False
 
     def _row(self, number: int, line: str, cells: list[str]) -> None:
         if cells[0].startswith("No running processes"):
             self._close_pending()
         elif any(cell.startswith("Process id") for cell in cells):
             self._close_pending()
-            self.processes_header = headers(cells)
+            self.processes_header = self._headers(cells)
         elif "Health" in cells:
             self._close_pending()
-            self.first, self.second, self.processes_header = headers(cells), None, None
+            self.first, self.second, self.processes_header = self._headers(cells), None, None
         elif self.first is None:
-            self._note(number, "a row before any header", line)
+            self._refuse(number, line, "a row before any header")
         elif self.processes_header is not None:
             self._process(number, line, cells)
         elif self.second is None:
             if any("Bus-Id" in group for group in headers(cells)):
-                self.second = headers(cells)
+                self.second = self._headers(cells)
                 self._note_unknown_columns(number)
             else:
-                self._note(number, "a row where the second header should be", line)
+                self._refuse(number, line, "a row where the second header should be")
         elif self.pending is None:
             self._first_row(number, line, cells)
         else:
             self._second_row(number, line, cells)
+
+    def _headers(self, cells: list[str]) -> tuple[Group, ...]:
+        return headers([*cells[:-1], header_before_cut(cells[-1])] if self.cut else cells)
 
     def _first_row(self, number: int, line: str, cells: list[str]) -> None:
         assert self.first is not None
@@ -247,9 +250,9 @@ class _Reader:
         except Unreadable:
             self._note(number, f"{word} is {token!r}", line)
 
-    def _refuse(self, number: int, line: str) -> None:
+    def _refuse(self, number: int, line: str, what: str = "a device row that cannot be read") -> None:
         if not self.cut:  # which was told already
-            self._note(number, "a device row that cannot be read", line)
+            self._note(number, what, line)
 
     def _close_pending(self) -> None:
         if self.pending is not None and self.pending[1]:

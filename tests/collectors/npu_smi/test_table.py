@@ -156,6 +156,25 @@ def test_a_cut_at_any_place_makes_no_number_up(layout: str) -> None:
         assert len(found.chips) == 2 or found.notes or text[:at].rstrip()[-1] in "+="
 
 
+@pytest.mark.parametrize("layout", ["A", "B", "B'", "C"])
+def test_a_table_cut_at_its_right_side_keeps_what_is_whole(layout: str) -> None:
+    chips = (CHIP, SECOND)
+    text = print_table(layout, list(chips), None, [Running(0, 0, 7001, "python3", 100, 12)])
+    widest = max(map(len, text.splitlines()))
+    for width in range(1, widest):
+        try:
+            found = parse_table("\n".join(line[:width] for line in text.splitlines()))
+        except TableError:
+            assert width < 50
+            continue
+        no_number_is_made_up(layout, chips, found)
+        assert found.notes
+        for process in found.processes:
+            assert process.container_pid in (None, "12") and process.pid == "7001"
+    assert [chip.power_watts for chip in found.chips] == [96.4, 97.4]
+    assert [chip.health for chip in found.chips] == ["OK", "OK"]
+
+
 def test_a_pair_may_lack_its_first_half() -> None:
     text = print_table("A", [CHIP])
     table = parse_table(re.sub(r"12   0 / 0", "12   NA / 15609", text))
