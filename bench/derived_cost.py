@@ -44,10 +44,11 @@ def _cards(chips: int, now: float, draw: random.Random) -> list[Sample]:
             ("npu_aicore_frequency_hertz", draw.choice((1.65e9, 1.8e9))),
             ("npu_temperature_celsius", draw.gauss(60.0, 2.0)),
             ("npu_hbm_used_bytes", 5e10 + (now - NOW) * 1e4 + draw.gauss(0.0, 1e6)),
-            ("npu_allocator_reserved_bytes", 4.5e10 + draw.gauss(0.0, 1e6)),
-            ("npu_allocator_allocated_bytes", 4e10 + draw.gauss(0.0, 1e6)),
         ):
             samples.append(Sample(name, value, now, own))
+        device = labels(device=str(chip))
+        samples.append(Sample("npu_allocator_reserved_bytes", 4.5e10 + draw.gauss(0.0, 1e6), now, device))
+        samples.append(Sample("npu_allocator_allocated_bytes", 4e10 + draw.gauss(0.0, 1e6), now, device))
     return samples
 
 

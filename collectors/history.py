@@ -137,7 +137,7 @@ class History:
         return sum(self._counts.values())
 
     def add(self, samples: Iterable[Sample], source: str | None = None) -> None:
-        """Take readings in; with `source`, the series which that source gave before and not now are ended.
+        """Take readings in; with `source`, the series which it gave before and no source gives now are ended.
 
         A value that is not a number is no reading. Raises ValueError for a name that METRICS does not have.
         """
@@ -151,14 +151,15 @@ class History:
                 given.add((sample.name, sample.labels))
         self._follow_clock(newest)
         if source is not None:
-            self._end(self._of_source.get(source, set()) - given)
+            gone = self._of_source.get(source, set()) - given
             self._of_source[source] = given
+            self._end(gone)
             if newest > -math.inf:
                 self._source_time[source] = newest
 
     def end(self, source: str) -> None:
-        """Say that a source could not be read: its series are not live until it gives them again."""
-        self._end(self._of_source.get(source, set()))
+        """Say that a source could not be read: what it alone gave is not live until it gives it again."""
+        self._end(self._of_source.pop(source, set()))
 
     def source_times(self) -> dict[str, float]:
         """Time of the newest sample each source ever gave."""
@@ -306,7 +307,9 @@ class History:
         return True
 
     def _end(self, keys: set[tuple[str, Labels]]) -> None:
-        for name, key in keys:
+        if not keys:
+            return
+        for name, key in keys.difference(*self._of_source.values()):
             series = self._by_name.get(name, {}).get(key)
             if series is not None:
                 series.ended = True

@@ -7,20 +7,23 @@ from pathlib import Path
 
 from change.engine import EngineError
 from collectors import torch_npu
-from collectors.dcmi import DcmiCollector
+from collectors.dcmi.dcmi import DcmiCollector
 from collectors.derived import DerivedCollector
-from collectors.hccn import HccnCollector
+from collectors.hccn.hccn import HccnCollector
 from collectors.history import History
 from collectors.identity import Identities
 from collectors.logs.find import Pattern
 from collectors.logs.logs import LogsCollector, ascend_patterns
-from collectors.npu_exporter import NpuExporterCollector
-from collectors.npu_exporter_links import NpuExporterLinksCollector
-from collectors.npu_smi import NpuSmiCollector
+from collectors.npu_exporter.npu_exporter import NpuExporterCollector
+from collectors.npu_exporter.npu_exporter_links import NpuExporterLinksCollector
+from collectors.npu_smi.npu_smi import NpuSmiCollector
+from collectors.npu_smi.npu_smi_details import NpuSmiDetailsCollector
+from collectors.npu_smi.npu_smi_watch import NpuSmiWatchCollector
+from collectors.npu_smi.program import NpuSmi
 from collectors.runner import Runner
 from collectors.sample import Collector, CollectorError
 from daemon import credentials
-from daemon.config import Config
+from daemon.config import Config, NpuSmiSource
 from daemon.engine.hot import HotEngine
 from daemon.engine_sources import engine_sources, stall_probe
 from daemon.errors import ConfigError
@@ -55,13 +58,7 @@ def collectors(config: Config, history: History, *, lasting: bool = True) -> lis
     try:
         found: list[Collector] = engine_sources(config)
         if config.reads_npu_smi:
-            found.append(
-                NpuSmiCollector(
-                    (collect.npu_smi.command, "info"),
-                    interval_seconds=collect.npu_smi.interval_seconds,
-                    timeout_seconds=collect.npu_smi.timeout_seconds,
-                )
-            )
+            found += _npu_smi(collect.npu_smi)
         exporter = collect.npu_exporter
         if exporter.url is not None:
             found += [
@@ -74,6 +71,18 @@ def collectors(config: Config, history: History, *, lasting: bool = True) -> lis
     found += host_collectors(collect, history, engine_pid)
     if collect.logs.enabled:
         found.append(_logs(config, lasting))
+    return found
+
+
+def _npu_smi(settings: NpuSmiSource) -> list[Collector]:
+    """The sources that npu-smi is, fastest last; they share one program, which answers one at a time."""
+    program = NpuSmi((settings.command,), timeout_seconds=settings.timeout_seconds)
+    found: list[Collector] = [NpuSmiCollector(program, interval_seconds=settings.interval_seconds)]
+    if settings.details:
+        interval = settings.details_interval_seconds
+        found.append(NpuSmiDetailsCollector(program, interval_seconds=interval))
+    if settings.watch:
+        found.append(NpuSmiWatchCollector(program, interval_seconds=settings.watch_interval_seconds))
     return found
 
 
@@ -134,9 +143,11 @@ def runner(config: Config, history: History, *, lasting: bool = True) -> Runner:
         found.append(
             DerivedCollector(history, interval_seconds=derived.interval_seconds, engines=derived.engines)
         )
+    # The npu-smi sources wait for each other.
+    npu_smi = 3 * collect.npu_smi.timeout_seconds + 20.0
     limits = {
         # These end and kill their own children, or keep their own time; the runner's is only a second net.
-        "npu_smi": collect.npu_smi.timeout_seconds + 5.0,
+        **dict.fromkeys(("npu_smi", "npu_smi_details", "npu_smi_watch"), npu_smi),
         "hccn": collect.hccn.interval_seconds,
         "dcmi": collect.dcmi.timeout_seconds,
         "stall_probe": collect.probe.timeout_seconds + 5.0,

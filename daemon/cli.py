@@ -19,6 +19,7 @@ from daemon.commands.collect import collect
 from daemon.commands.demo import demo
 from daemon.commands.doctor import doctor
 from daemon.commands.knobs import knobs
+from daemon.commands.parse import parse
 from daemon.commands.run import run as run_daemon
 from daemon.commands.serve import serve
 from daemon.commands.tune import tune
@@ -38,6 +39,7 @@ app.command("serve")(serve)
 app.command("doctor")(doctor)
 app.command("collect")(collect)
 app.command("capture")(capture)
+app.command("parse")(parse)
 app.command("tune")(tune)
 app.command("trials")(results.trials)
 app.command("report")(results.report)

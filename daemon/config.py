@@ -172,6 +172,10 @@ class NpuSmiSource(Section):
     )
     interval_seconds: Seconds = Field(default=10.0, description="how often it is run")
     timeout_seconds: Seconds = Field(default=15.0, description="longest wait for it")
+    watch: bool = Field(default=True, description="keep one `npu-smi info watch` running")
+    watch_interval_seconds: Seconds = Field(default=1.0, description="how often its last rows are taken")
+    details: bool = Field(default=True, description="ask `npu-smi info -t TYPE` in rotation")
+    details_interval_seconds: Seconds = Field(default=30.0, description="how often some of them are asked")
 
 
 class NpuExporterSource(Section):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import signal
 import tempfile
 import time
@@ -11,8 +12,11 @@ from pathlib import Path
 
 from collectors.engines.vllm import parse_vllm
 from collectors.history import History
-from collectors.npu_smi import table_samples
-from collectors.npu_smi_table import parse_table
+from collectors.npu_smi.keyed import parse_keyed
+from collectors.npu_smi.program import device_of
+from collectors.npu_smi.samples import section_samples, table_samples, watch_samples
+from collectors.npu_smi.table import parse_table
+from collectors.npu_smi.watch import parse_watch
 from collectors.runner import Runner
 from collectors.sample import Sample
 from daemon.config import Config, SloSection, StoreSection, TuneSection, WebSection
@@ -24,6 +28,7 @@ from sim.node import Node
 from sim.scenario import SCENARIOS
 
 COLLECT_SECONDS = 2.0
+DETAILS_SECONDS = 30.0
 """Simulated seconds between two readings of the node."""
 SETTLE_SECONDS = 60.0
 """Simulated seconds before the campaign begins, so that the pages have something to show."""
@@ -44,17 +49,34 @@ class NodeEngine:
 
 
 class NodeCards:
-    """The simulated cards' npu-smi table, read as the real one's."""
+    """What the simulated cards' npu-smi prints, read as the real one's."""
 
     name = "npu_smi"
     interval_seconds = COLLECT_SECONDS
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._details: list[Sample] = []
+        self._asked = -math.inf
 
     async def collect(self, now: float) -> list[Sample]:
-        """Parse the table."""
-        return table_samples(parse_table(self._node.npu_smi_info()), now)
+        """Parse the table and a round of the watch, and the types as rarely as the real ones are asked for."""
+        table = parse_table(self._node.npu_smi_info())
+        devices = {chip.npu: device_of(chip, table) for chip in table.chips}
+        if now - self._asked >= DETAILS_SECONDS:
+            self._asked = now
+            self._details = [
+                sample
+                for npu, device in devices.items()
+                for text in self._node.npu_smi_details(int(npu))
+                for section in parse_keyed(text).sections
+                for sample in section_samples(section, device, now)
+            ]
+        samples = {(one.name, one.labels): one for one in (*self._details, *table_samples(table, now))}
+        for row in parse_watch(self._node.npu_smi_watch()).rows:
+            found = watch_samples(row, devices.get(row.npu), now)
+            samples.update({(one.name, one.labels): one for one in found})
+        return list(samples.values())
 
 
 class NodeProbe:

@@ -11,6 +11,7 @@ from sim.engine import Engine
 from sim.hand import SimulatedControl
 from sim.metrics_page import MetricsPage
 from sim.npu_smi import info
+from sim.npu_smi_types import TYPES, details, watch
 from sim.physics import Jitter
 from sim.request import Request
 from sim.scenario import SCENARIOS, Scenario, stream
@@ -140,3 +141,11 @@ class Node:
     def npu_smi_info(self) -> str:
         """What `npu-smi info` prints now."""
         return info(self)
+
+    def npu_smi_watch(self) -> str:
+        """What a new `npu-smi info watch` prints first."""
+        return watch(self)
+
+    def npu_smi_details(self, npu: int) -> list[str]:
+        """What `npu-smi info -t TYPE` prints of a card, for each type there is."""
+        return [details(self, kind, npu, 0) for kind in TYPES]

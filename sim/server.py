@@ -24,6 +24,7 @@ from sim.hand import ENGINE_VERSION
 from sim.metrics_page import MODEL_NAME
 from sim.node import Node
 from sim.npu_smi import Layout, info
+from sim.npu_smi_types import details, unsupported, watch
 from sim.pace import Pace
 from sim.physics import MAX_MODEL_LEN
 from sim.plugin_api import PREFIX, PluginApi
@@ -98,6 +99,17 @@ def create_app(node: Node, token: str | None, *, pace: Pace | None = None, layou
     async def npu_smi() -> Response:
         driver.catch_up()
         return PlainTextResponse(info(node, layout))
+
+    @app.get("/sim/npu-smi/watch", response_model=None)
+    async def npu_smi_watch(header: bool = True) -> Response:
+        driver.catch_up()
+        return PlainTextResponse(watch(node, header=header))
+
+    @app.get("/sim/npu-smi/{kind}", response_model=None)
+    async def npu_smi_details(kind: str, npu: int, chip: int = 0) -> Response:
+        driver.catch_up()
+        # The 310P's own types are not told here.
+        return PlainTextResponse(details(node, kind, npu, chip) if layout == "B" else unsupported(kind))
 
     app.add_route(PREFIX, plugin.answer, _METHODS)
     app.add_route(PREFIX + "/{path:path}", plugin.answer, _METHODS)

@@ -22,7 +22,8 @@ def parsed_logs(text: str) -> Json:
     """Read any mixture of plog, device, CANN, torch_npu and engine logs into values for JSON; never raises.
 
     `events` has one entry a signature, in order of appearance; `out_of_memory` the figures of each such error in
-    bytes; `lines`, `formats` and `levels` count lines; `notes` list what no format fits; `error` is null.
+    bytes; `lines`, `formats` and `levels` count lines; `notes` list what no format fits; `error` is null unless
+    nothing is known of any line.
     """
     return _report(text, parse_line)
 
@@ -79,7 +80,7 @@ def _report(text: str, parse: Callable[[str], Line | None]) -> Json:
             if event.memory is not None
         ],
         "notes": [*unknown[:MAX_LISTED], *_rest(len(unknown))],
-        "error": None,
+        "error": None if formats or events else "no line of a known format in it",
     }
 
 

@@ -10,7 +10,7 @@ import typer
 
 from collectors.history import History
 from collectors.metrics import METRICS
-from collectors.sample import Distribution, Sample, SourceHealth
+from collectors.sample import Distribution, Labels, Sample, SourceHealth
 from daemon import assembly
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, print_table, remark
@@ -31,6 +31,7 @@ def collect(
             f"no source {source!r} in this configuration: there are {', '.join(runner.names)}", USAGE
         )
     samples = asyncio.run(runner.once(time.time(), source))
+    samples = _newest(samples)
     health = runner.health()
     if as_json:
         print_json(
@@ -49,6 +50,16 @@ def collect(
             remark(f"source {one.name}: {note}")
     if not any(one.success for one in health):
         raise typer.Exit(BAD)
+
+
+def _newest(samples: list[Sample]) -> list[Sample]:
+    """One reading of each series: a fast and a slow source may both have given it."""
+    found: dict[tuple[str, Labels], Sample] = {}
+    for sample in samples:
+        key = (sample.name, sample.labels)
+        if key not in found or sample.time > found[key].time:
+            found[key] = sample
+    return list(found.values())
 
 
 def _plain(sample: Sample) -> dict[str, Any]:

@@ -7,20 +7,11 @@ import os
 import shutil
 from pathlib import Path
 
+from collectors.npu_smi import errors
 from daemon.config import Config
 from daemon.doctor.finding import Finding
 
 NPU_SMI_SECONDS = 20.0
-_NPU_SMI_ERRORS = {
-    187: "-8005, inner error: often another container holds the device",
-    172: "-8020, the device is used by another container",
-    190: "-8002, no permission: run as root or join the group HwHiAiUser",
-    186: "-8006, the driver did not answer in time",
-    184: "-8008, the device is absent",
-    180: "-8012, the device is not ready",
-    179: "-8013, not allowed in this container",
-    193: "-8255, not supported by this device",
-}
 
 
 def device_files(config: Config, root: Path) -> list[Finding]:
@@ -115,10 +106,14 @@ async def npu_smi(config: Config) -> list[Finding]:
             )
         ]
     if code != 0:
-        meaning = _NPU_SMI_ERRORS.get(code, "see its output")
+        failure = errors.of_output(text, code)
         return [
             Finding(
-                "devices", "npu-smi", "bad", f"{program} info ended with {code} ({meaning})", _first(text)
+                "devices",
+                "npu-smi",
+                "bad",
+                f"{program} info ended with {code}: {failure.reason}",
+                failure.mend or _first(text) or "see its output",
             )
         ]
     return [Finding("devices", "npu-smi", "ok", f"{program} info answers; {_first(text)}".rstrip("; "))]

@@ -11,9 +11,9 @@ import pytest
 from bench.derived_cost import NOW as FULL_NOW
 from bench.derived_cost import full_history
 from collectors.derived import DerivedCollector, Finding, all_findings
-from collectors.derived_metrics import DERIVED_ROWS
 from collectors.history import History
 from collectors.metrics import METRICS
+from collectors.metrics.derived import DERIVED_ROWS
 from collectors.runner import Runner
 from collectors.sample import CollectorError, Sample
 from tests.collectors.derived.stories import ENGINE, NOW, every

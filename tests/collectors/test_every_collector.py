@@ -16,8 +16,8 @@ LIVE = {"host", "stall_probe", "torch_npu"}
 """Collectors that read the machine or the process itself or ask a running engine: nothing to capture."""
 COMPUTED = {"derived"}
 """Collectors that read the history, whose tests make the readings."""
-LAID = {"host"}
-"""Rooms of collectors whose tests lay a tree of files each; what is captured for all of them stands in one folder."""
+TOGETHER = {"host", "npu_smi"}
+"""Packages whose captured text stands in one folder for all of their collectors."""
 
 
 def modules() -> dict[str, str]:
@@ -47,6 +47,6 @@ def test_it_is_tested_captured_and_documented(name: str) -> None:
     room, *inner = modules()[name].split(".")
     tests = ROOT / "tests" / room
     assert any(tests.rglob(f"test_{name}.py"))
-    captured = tests / "fixtures" / (inner[0] if inner[0] in LAID else name)
+    captured = tests / "fixtures" / (inner[0] if inner[0] in TOGETHER else name)
     assert name in LIVE | COMPUTED or any(captured.iterdir())
     assert f"| `{name}` |" in (ROOT / "docs" / "collectors.md").read_text()

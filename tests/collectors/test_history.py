@@ -335,3 +335,22 @@ def test_series_of_another_server_are_seen_only_by_who_asks_for_it() -> None:
     assert history.rate("trimtab_engine_generation_tokens_total", 1.0, 5.0, labels(server="b")) == 10.0
     assert history.range(RUNNING, 0.0, 1.0) == [(0.0, 1.0), (1.0, 3.0)]
     assert len(history.last_samples()) == 4, "the page of metrics shows all engines"
+
+
+def test_a_series_ends_when_no_source_gives_it() -> None:
+    history = History()
+    own = labels(npu="0", chip="0")
+    history.add([Sample(POWER, 1.0, 1.0, own)], source="npu_smi")
+    history.add([Sample(POWER, 2.0, 2.0, own)], source="npu_smi_watch")
+    history.add([], source="npu_smi")
+    found = history.latest(POWER)
+    assert found is not None and found.value == 2.0
+    history.add([Sample(POWER, 3.0, 3.0, own)], source="npu_smi")
+    for _ in range(3):
+        history.end("npu_smi_watch")
+        assert history.latest(POWER) is not None, "the other source still gives it"
+    history.end("npu_smi")
+    assert history.latest(POWER) is None
+    history.add([Sample(POWER, 4.0, 4.0, own)], source="npu_smi")
+    history.end("npu_smi_watch")
+    assert history.latest(POWER) is not None, "a source that fails on does not end again what another gives"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from collectors.legacy import LEGACY
-from collectors.link_metrics import LINK_ROWS
 from collectors.metrics import METRICS, Metric
+from collectors.metrics.links import LINK_ROWS
 from tests.prepare import ROOT
 
 PAGE = ROOT / "docs" / "metrics.md"

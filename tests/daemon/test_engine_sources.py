@@ -122,7 +122,7 @@ def test_a_tuned_engine_that_is_away_is_unknown_and_not_the_other_one() -> None:
 def test_the_probe_is_a_source_only_where_it_is_asked_for() -> None:
     assert "stall_probe" not in assembly.runner(config("http://a:1"), History()).names
     chosen = Config.model_validate({"collect": {**QUIET, "probe": {"enabled": True}}})
-    assert assembly.runner(chosen, History()).names[-1] == "stall_probe"
+    assert "stall_probe" in assembly.runner(chosen, History()).names
 
 
 def test_a_stuck_engine_is_probed_through_its_own_route() -> None:

@@ -15,9 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from collectors.engines.vllm import parse_vllm
 from collectors.history import History
 from collectors.metrics import METRICS
-from collectors.npu_exporter import parse_npu_exporter
-from collectors.npu_smi import table_samples
-from collectors.npu_smi_table import parse_table
+from collectors.npu_exporter.npu_exporter import parse_npu_exporter
+from collectors.npu_smi.samples import table_samples
+from collectors.npu_smi.table import parse_table
 from collectors.runner import Runner
 from collectors.sample import CollectorError, Distribution, Sample, labels
 from daemon.exporter import Exporter, SelfState

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from collectors.npu_exporter_names import ERROR_CODES, MACHINE, NAME, PLACEHOLDERS, ROWS, Row
+from collectors.npu_exporter.names import ERROR_CODES, MACHINE, NAME, PLACEHOLDERS, ROWS, Row
 from tests.prepare import ROOT, find_program
 
 RULES = ROOT / "deploy" / "prometheus" / "npu-exporter-names.yml"

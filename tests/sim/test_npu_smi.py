@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.npu_smi_table import parse_table
+from collectors.npu_smi.table import parse_table
 from sim.device import HBM_TOTAL_MIB
 from sim.node import Node
 from sim.npu_smi import Layout, info, main
@@ -34,7 +34,7 @@ def test_a_table_reads_back_as_the_cards_are(node: Node, layout: Layout) -> None
         assert chip.aicore_usage_ratio == pytest.approx(card.aicore, abs=0.005)
         assert chip.temperature_celsius == round(card.celsius)
         memory = chip.hbm if layout == "B" else chip.memory
-        assert memory is not None
+        assert memory is not None and memory.used is not None
         assert memory.total == HBM_TOTAL_MIB * MEBIBYTE
         assert 0.9 < memory.used / memory.total < 0.95, "a serving vLLM holds most of it"
         assert chip.power_watts == (pytest.approx(card.watts, abs=0.05) if layout == "B" else None)
@@ -56,7 +56,7 @@ def test_a_dead_engine_leaves_the_cards_memory_and_their_process_list() -> None:
     table = parse_table(info(node))
     assert table.processes == ()
     assert table.notes == ()
-    assert table.chips[0].hbm is not None
+    assert table.chips[0].hbm is not None and table.chips[0].hbm.used is not None
     assert table.chips[0].hbm.used < 4096 * MEBIBYTE, "an idle card holds 3 to 4 GB"
 
 

@@ -17,7 +17,8 @@ import httpx2
 import pytest
 
 from collectors.engines.engine import EngineCollector, Server
-from collectors.npu_smi import NpuSmiCollector
+from collectors.npu_smi.npu_smi import NpuSmiCollector
+from collectors.npu_smi.program import NpuSmi
 from collectors.sample import Sample
 from daemon.config import Config
 from daemon.engine.hot import HotEngine
@@ -207,7 +208,7 @@ def test_the_npu_smi_program_prints_the_served_nodes_cards(monkeypatch: pytest.M
         monkeypatch.setenv("TRIMTAB_SIM_URL", at.url)
         monkeypatch.setenv("PYTHONPATH", str(ROOT))
         at.advance(60.0)
-        collector = NpuSmiCollector([sys.executable, "-m", "sim.npu_smi", "info"])
+        collector = NpuSmiCollector(NpuSmi([sys.executable, "-m", "sim.npu_smi"]))
         samples: list[Sample] = await collector.collect(START)
         busy = [sample.value for sample in samples if sample.name == "npu_aicore_usage_ratio"]
         assert len(busy) == 4

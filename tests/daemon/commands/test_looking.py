@@ -5,8 +5,12 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
+from tests.collectors.programs import program
 from tests.daemon.engine_stand import TOKEN, EngineStand
 from tests.daemon.trimtab_command import Trimtab
+from tests.prepare import ROOT
+
+FIXTURES = ROOT / "tests" / "collectors" / "fixtures" / "npu_smi"
 
 
 def test_collect_prints_samples_and_says_what_failed(trimtab: Trimtab, config: str) -> None:
@@ -18,6 +22,20 @@ def test_collect_prints_samples_and_says_what_failed(trimtab: Trimtab, config: s
     assert success["vllm"] and success["host"] and success["logs"] and success["engine_threads"]
     assert not success["npu_smi"]
     assert told.err.startswith("trimtab: source npu_smi: ")
+
+
+def test_a_series_that_two_sources_give_is_printed_once(
+    trimtab: Trimtab, config: str, tmp_path: Path
+) -> None:
+    header, row = "NpuID(Idx)  ChipId(Idx) Pwr(W)", "0 0 77.7"
+    table = FIXTURES / "b_910b.txt"
+    watch = f'[ "$2" = watch ] && {{ echo "{header}"; echo "{row}"; exec sleep 60; }}'
+    program(tmp_path, f"{watch}\ncat {table}")
+    told = trimtab("collect", "--json", "-c", config)
+    series = [(one["name"], tuple(one["labels"].items())) for one in told.json["samples"]]
+    assert len(set(series)) == len(series)
+    watts = [one for one in told.json["samples"] if one["name"] == "npu_power_watts"]
+    assert 77.7 in [one["value"] for one in watts]
 
 
 def test_collecting_one_source_that_fails_is_code_1(trimtab: Trimtab, config: str) -> None:

@@ -1,0 +1,1 @@
+"""DCMI: what only the driver's own library tells of a device."""

@@ -1,0 +1,1 @@
+"""hccn_tool: the network of each device."""

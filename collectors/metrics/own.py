@@ -1,0 +1,81 @@
+"""Rows about Trimtab itself, and the names that operators of this field already use."""
+
+from __future__ import annotations
+
+from collectors.metrics.row import DEVICE, ENGINE, Metric
+
+OWN_ROWS = (
+    Metric("trimtab_build_info", "Version of Trimtab; always 1.", "1", labels=("version",), combine="max"),
+    Metric(
+        "trimtab_mode",
+        "1 for the mode Trimtab is in, 0 for the others.",
+        "1",
+        labels=("mode",),
+        combine="max",
+    ),
+    Metric("trimtab_paused", "1 while Trimtab is paused.", "1", combine="max"),
+    Metric("trimtab_campaign_active", "1 while a campaign runs.", "1", combine="max"),
+    Metric(
+        "trimtab_switches_total",
+        "Hot changes made to the engine since Trimtab started.",
+        "changes",
+        "counter",
+    ),
+    Metric(
+        "trimtab_collector_success",
+        "1 if the source's last reading was good, 0 if it failed.",
+        "1",
+        labels=("collector",),
+        combine="min",
+    ),
+    Metric(
+        "trimtab_collector_duration_seconds",
+        "How long the source's last reading took.",
+        "seconds",
+        labels=("collector",),
+        combine="max",
+    ),
+    Metric(
+        "trimtab_collector_notes",
+        "Rows or cells of the source's last reading that could not be read.",
+        "notes",
+        labels=("collector",),
+    ),
+    Metric(
+        "trimtab_sample_age_seconds",
+        "Age of the source's newest sample.",
+        "seconds",
+        labels=("collector",),
+        combine="max",
+    ),
+    Metric("trimtab_history_series", "Series held in memory.", "series"),
+    Metric(
+        "trimtab_history_refused_samples_total",
+        "Samples not kept because the limit of series was reached.",
+        "samples",
+        "counter",
+    ),
+)
+
+FAMILIAR_ROWS = (
+    Metric(
+        "npu_mem_bandwidth",
+        "HBM bandwidth in use, in percent (npu_hbm_bandwidth_usage_ratio times 100).",
+        "percent",
+        labels=DEVICE,
+        combine="mean",
+    ),
+    Metric(
+        "npu_sm_activity",
+        "AI core utilisation, in percent (npu_aicore_usage_ratio times 100); an NPU has no SMs.",
+        "percent",
+        labels=DEVICE,
+        combine="mean",
+    ),
+    Metric(
+        "vllm_pending_queries",
+        "Requests waiting to be scheduled (trimtab_engine_requests_waiting).",
+        "requests",
+        labels=ENGINE,
+    ),
+)

@@ -1,0 +1,1 @@
+"""npu-exporter: its page of metrics as a source of NPU readings."""

@@ -1,0 +1,110 @@
+"""The matrix of `npu-smi info -t topo`: how devices reach one another, and the CPUs near each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from collectors.npu_smi.cells import BLANK
+from collectors.npu_smi.lines import numbered
+
+SELF = "X"
+LARGEST_CPU = 8191
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Devices as named in the matrix (`NPU0`, `Phy-ID12`, `NIC0`).
+
+    `links` tells for each row and column what the way is (HCCS, HCCS_SW, SIO, UB, PIX, PXB, PHB, SYS); an unknown way
+    (`NA`) is not in it, nor is a device's way to itself. `cpus` holds the CPUs near a device where the matrix
+    shows them.
+    """
+
+    devices: tuple[str, ...]
+    links: Mapping[tuple[str, str], str]
+    cpus: Mapping[str, tuple[int, ...]]
+    notes: tuple[str, ...]
+
+
+_DEVICE = re.compile(r"(?:NPU|NIC|Phy-ID|Chip)\d+", re.IGNORECASE)
+_LEGEND = re.compile(r"(?:Legend:|\w+\s*=\s+\S.*)")
+_CPU_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_AFFINITY = "CPU Affinity"
+
+
+def parse_topology(text: str) -> Topology:
+    """Read the matrix; rows that do not fit its header become notes. Without a header there are no devices."""
+    reader = _Reader({}, {}, [])
+    for number, line in numbered(text, reader.notes):
+        reader.line(number, line)
+    return reader.topology()
+
+
+def cpu_numbers(text: str) -> tuple[int, ...] | None:
+    """The CPUs of a list such as `0-63,128-191`; None if it is none."""
+    cpus: list[int] = []
+    for part in text.split(","):
+        match = _CPU_RANGE.fullmatch(part.strip())
+        if match is None:
+            return None
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first or last > LARGEST_CPU:
+            return None
+        cpus.extend(range(first, last + 1))
+    return tuple(cpus)
+
+
+@dataclass(slots=True)
+class _Reader:
+    links: dict[tuple[str, str], str]
+    cpus: dict[str, tuple[int, ...]]
+    notes: list[str]
+    devices: tuple[str, ...] = ()
+    affinity: bool = False
+    rows: frozenset[str] = frozenset()
+
+    def line(self, number: int, line: str) -> None:
+        if _LEGEND.fullmatch(line):
+            return
+        named, affinity = line, line.endswith(_AFFINITY)
+        words = named.removesuffix(_AFFINITY).split()
+        if not self.devices and words and all(_DEVICE.fullmatch(word) for word in words):
+            if len(set(words)) != len(words):
+                self.notes.append(f"line {number}: a device is named twice: {line[:100]}")
+            else:
+                self.devices, self.affinity = tuple(words), affinity
+        elif words and words[0] in self.devices and words[0] not in self.rows:
+            self._row(number, line, words[0], words[1:])
+        else:
+            self.notes.append(f"line {number}: not a row of the matrix: {line[:100]}")
+
+    def _row(self, number: int, line: str, device: str, cells: list[str]) -> None:
+        count = len(self.devices)
+        # A NIC has no CPUs of its own to show.
+        lone = self.affinity and len(cells) == count and not device.upper().startswith(("NPU", "PHY"))
+        own = self.devices.index(device)
+        if not (len(cells) == count + self.affinity or lone) or cells[own] != SELF:
+            self.notes.append(f"line {number}: does not fit the header: {line[:100]}")
+            return
+        self.rows |= {device}
+        for other, cell in zip(self.devices, cells, strict=False):
+            if other != device and cell not in BLANK:
+                self.links[device, other] = cell
+        if len(cells) > count and cells[-1] not in BLANK:
+            cpus = cpu_numbers(cells[-1])
+            if cpus is None:
+                self.notes.append(f"line {number}: CPU affinity is {cells[-1]!r}")
+            else:
+                self.cpus[device] = cpus
+
+    def topology(self) -> Topology:
+        missing = [device for device in self.devices if device not in self.rows]
+        if missing:
+            self.notes.append(f"no row for {', '.join(missing)}")
+        for (one, other), way in self.links.items():
+            back = self.links.get((other, one))
+            if back is not None and back != way and one < other:
+                self.notes.append(f"{one} to {other} is {way}, but back it is {back}")
+        return Topology(self.devices, self.links, self.cpus, tuple(self.notes))
