@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from daemon.config import Config
-from daemon.doctor import devices, engine, machine, own
+from daemon.doctor import access, devices, engine, holders, machine, own, versions
 from daemon.doctor.finding import Finding
 
 
@@ -17,10 +17,13 @@ async def examine(config: Config, root: Path = Path("/")) -> list[Finding]:
     """Look at everything; `root` is where the machine's own files are found."""
     return [
         *machine.host(),
-        *machine.ascend(root),
+        *versions.findings(config.engine.url, root),
         *devices.device_files(config, root),
         *await devices.npu_smi(config),
+        *holders.findings(root),
         *await engine.engine(config),
+        *await engine.watched(config),
+        *access.findings(config, root),
         *own.folders(config),
         *own.web(config),
         own.running_daemon(config),

@@ -11,10 +11,6 @@ from pathlib import Path
 from daemon.config import Config
 from daemon.doctor.finding import Finding
 
-TOOLS = (
-    ("msprof", "profiles (trimtab capture)", "source CANN's set_env.sh, or set capture.msprof"),
-    ("hccn_tool", "the NPUs' network", "mount /usr/local/Ascend/driver/tools, or leave it"),
-)
 FILES = (
     (
         "dev/kmsg",
@@ -30,8 +26,21 @@ SLICE_VARIABLES = ("ASCEND_VNPU_SPECS", "NPU_MEM_LIMIT", "ASCEND_RT_MEM_LIMIT")
 def findings(config: Config, root: Path, environ: Mapping[str, str] = os.environ) -> list[Finding]:
     """What can be read and run here."""
     rows = [_file(root, *entry) for entry in FILES]
-    rows += [_tool(config, *entry) for entry in TOOLS]
-    rows.append(_dcmi())
+    rows.append(
+        _tool(
+            config.capture.msprof,
+            "profiles (trimtab capture)",
+            "source CANN's set_env.sh, or set capture.msprof",
+        )
+    )
+    rows.append(
+        _tool(
+            config.collect.hccn.command,
+            "the NPUs' network (hccn_tool)",
+            "mount /usr/local/Ascend/driver/tools, or set collect.hccn.command",
+        )
+    )
+    rows.append(_dcmi(config.collect.dcmi.library))
     slices = _slices(root, environ)
     return [*rows, *([slices] if slices else [])]
 
@@ -45,27 +54,24 @@ def _file(root: Path, place: str, what: str, mend: str) -> Finding:
     return Finding("permissions", what, "warn", f"/{place} cannot be read", mend)
 
 
-def _tool(config: Config, name: str, what: str, mend: str) -> Finding:
-    command = config.capture.msprof if name == "msprof" else name
+def _tool(command: str, what: str, mend: str) -> Finding:
     found = shutil.which(command)
     if found is None:
         return Finding("permissions", what, "unknown", f"no {command} on PATH", mend)
     return Finding("permissions", what, "ok", found)
 
 
-def _dcmi() -> Finding:
+def _dcmi(library: Path) -> Finding:
+    what = "throttle reasons (DCMI)"
+    if not library.exists():
+        mend = "mount /usr/local/dcmi, or set collect.dcmi.library; npu-smi has no throttle reasons"
+        return Finding("permissions", what, "unknown", f"no {library} here", mend)
     try:
-        ctypes.CDLL("libdcmi.so")
+        ctypes.CDLL(str(library))
     except OSError as error:
-        reason = "no libdcmi.so here" if "cannot open shared object" in str(error) else str(error)
-        return Finding(
-            "permissions",
-            "throttle reasons (DCMI)",
-            "unknown",
-            reason,
-            "mount /usr/local/dcmi and put it on LD_LIBRARY_PATH; npu-smi has no throttle reasons",
-        )
-    return Finding("permissions", "throttle reasons (DCMI)", "ok", "libdcmi.so loads")
+        mend = "put the driver's lib64 folders on LD_LIBRARY_PATH before Trimtab starts"
+        return Finding("permissions", what, "warn", f"{library} cannot be loaded: {error}", mend)
+    return Finding("permissions", what, "ok", f"{library} loads")
 
 
 def _slices(root: Path, environ: Mapping[str, str]) -> Finding | None:

@@ -1,4 +1,4 @@
-"""One archive to send to who helps: findings, configuration, versions, last changes; nothing secret."""
+"""One archive to send to who helps: findings, configuration, versions, last changes, outputs; nothing secret."""
 
 from __future__ import annotations
 
@@ -63,10 +63,11 @@ def write_bundle(
     findings: Sequence[Finding],
     journal: Sequence[Mapping[str, Any]],
     now: float,
+    outputs: Mapping[str, str],
 ) -> list[str]:
     """Write the archive (mode 0600); returns the names of the files in it.
 
-    Raises `UserError` if it cannot be written.
+    `outputs` are further texts by file name: what tools printed. Raises `UserError` if it cannot be written.
     """
     redactor = Redactor(known_secrets(config))
     installed = sorted(f"{d.metadata['Name']}=={d.version}" for d in distributions())
@@ -76,6 +77,7 @@ def write_bundle(
         "config.yaml": yaml.safe_dump(values, sort_keys=False),
         "packages.txt": "\n".join(installed) + "\n",
         "journal.json": json.dumps(list(journal), indent=2),
+        **outputs,
     }
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

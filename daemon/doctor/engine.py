@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib.metadata import version
 
 from change.engine import EngineError, EngineState, PluginAbsent
+from collectors.sample import CollectorError
 from daemon import credentials
 from daemon.config import Config
 from daemon.doctor.finding import Finding
 from daemon.engine.hot import HotEngine
 from daemon.engine_probe import EngineProbe, Probe
+from daemon.engine_sources import engine_sources
 from daemon.errors import ConfigError
 
 
@@ -33,6 +36,23 @@ async def engine(config: Config) -> list[Finding]:
         Finding("engine", "HTTP", "ok", f"{probe.url}, version {seen.version or 'unknown'}, model {model}")
     ]
     return rows + await _plugin(config, api_key, seen)
+
+
+async def watched(config: Config) -> list[Finding]:
+    """Whether the engines that are watched beside the tuned one give their metrics."""
+    rows: list[Finding] = []
+    for source in engine_sources(config)[1:]:
+        try:
+            async with asyncio.timeout(config.engine.timeout_seconds):
+                samples = await source.collect(0.0)
+        except (CollectorError, TimeoutError) as error:
+            reason = str(error) or "no answer in time"
+            rows.append(
+                Finding("engine", source.name, "bad", reason, "look at collect.engines and that engine's log")
+            )
+        else:
+            rows.append(Finding("engine", source.name, "ok", f"{len(samples)} samples"))
+    return rows
 
 
 async def _plugin(config: Config, api_key: str | None, seen: Probe) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""The host, and the versions of what Ascend software is installed on it."""
+"""The host: Trimtab, its Python, and the machine."""
 
 from __future__ import annotations
 
@@ -6,18 +6,10 @@ import importlib.util
 import os
 import platform
 from importlib.metadata import version
-from pathlib import Path
 
 import psutil
 
 from daemon.doctor.finding import Finding
-
-_VERSION_FILES = (
-    ("driver", "usr/local/Ascend/driver/version.info"),
-    ("firmware", "usr/local/Ascend/firmware/version.info"),
-    ("CANN toolkit", "usr/local/Ascend/ascend-toolkit/latest/version.cfg"),
-    ("NNAL", "usr/local/Ascend/nnal/atb/latest/version.info"),
-)
 
 
 def host() -> list[Finding]:
@@ -53,40 +45,3 @@ def host() -> list[Finding]:
             )
         )
     return rows
-
-
-def ascend(root: Path) -> list[Finding]:
-    """Driver, firmware and CANN, from the files their installers leave."""
-    rows: list[Finding] = []
-    for name, place in _VERSION_FILES:
-        path = root / place
-        try:
-            text = path.read_text(errors="replace")
-        except FileNotFoundError:
-            rows.append(Finding("versions", name, "unknown", f"no /{place} here"))
-            continue
-        except OSError as error:
-            rows.append(
-                Finding(
-                    "versions", name, "unknown", f"/{place}: {error.strerror}", "let this user read the file"
-                )
-            )
-            continue
-        number = _version_in(text)
-        if number is None:
-            rows.append(Finding("versions", name, "unknown", f"/{place} names no version"))
-        else:
-            rows.append(Finding("versions", name, "ok", number))
-    return rows
-
-
-def _version_in(text: str) -> str | None:
-    for line in text.splitlines():
-        key, equals, value = line.partition("=")
-        if equals and key.strip().lower() in (
-            "version",
-            "runtime_running_version",
-            "toolkit_running_version",
-        ):
-            return value.strip().strip("[]").split(":")[-1] or None
-    return None

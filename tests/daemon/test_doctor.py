@@ -13,11 +13,10 @@ import pytest
 
 from change.engine import EngineState
 from daemon.config import Config
-from daemon.doctor import access, devices, engine, holders, machine, own
+from daemon.doctor import access, devices, engine, holders, own, versions
 from daemon.doctor.bundle import STARS, Redactor
 from daemon.doctor.compatibility import RELEASES, compatibility
 from daemon.doctor.finding import Finding
-from daemon.doctor.packages import engine_packages, listener
 
 
 def config(**values: Any) -> Config:
@@ -36,27 +35,23 @@ def write(path: Path, text: str) -> None:
 # Versions.
 
 
+NOWHERE = "http://192.0.2.1:80"
+
+
 def test_versions_are_read_from_the_installers_files(tmp_path: Path) -> None:
     ascend = tmp_path / "usr" / "local" / "Ascend"
     write(ascend / "driver" / "version.info", "Version=24.1.rc3\nascendhal_version=7.35.23\n")
-    write(ascend / "firmware" / "version.info", "Version=7.5.0.3.220\nfirmware_version=1.0\n")
-    write(
-        ascend / "ascend-toolkit" / "latest" / "version.cfg",
-        "# version: 1.0\nruntime_running_version=[7.6.0.1.220:8.1.RC1]\n",
-    )
     write(ascend / "nnal" / "atb" / "latest" / "version.info", "nothing to see\n")
-    found = by_name(machine.ascend(tmp_path))
-    assert {name: finding.found for name, finding in found.items()} == {
-        "driver": "24.1.rc3",
-        "firmware": "7.5.0.3.220",
-        "CANN toolkit": "8.1.RC1",
-        "NNAL": "/usr/local/Ascend/nnal/atb/latest/version.info names no version",
-    }
-    assert found["NNAL"].verdict == "unknown"
+    write(tmp_path / "etc" / "hccn.conf", "address_0=192.0.2.7\n")
+    found = by_name(versions.findings(NOWHERE, tmp_path))
+    assert found["driver"].found == "24.1.rc3, /usr/local/Ascend/driver/version.info"
+    assert found["NNAL"].verdict == found["vllm-ascend"].verdict == "unknown"
+    assert found["NNAL"].found == "/usr/local/Ascend/nnal/atb/latest/version.info names no version"
+    assert (found["/etc/hccn.conf"].verdict, found["/etc/npu.conf"].verdict) == ("ok", "unknown")
 
 
 def test_a_machine_without_ascend_is_unknown_not_bad(tmp_path: Path) -> None:
-    assert {finding.verdict for finding in machine.ascend(tmp_path)} == {"unknown"}
+    assert {finding.verdict for finding in versions.findings(NOWHERE, tmp_path)} == {"unknown"}
 
 
 # Which versions belong together.
@@ -112,24 +107,35 @@ def test_a_release_that_no_table_has_is_unknown() -> None:
     assert len({row.vllm_ascend for row in RELEASES}) == len(RELEASES)
 
 
-def test_the_engines_packages_are_read_as_files(tmp_path: Path) -> None:
-    site = tmp_path / "proc" / "7" / "root" / "opt" / "venv" / "lib" / "python3.11" / "site-packages"
-    for name, number in (("vllm_ascend", "0.13.0"), ("torch_npu", "2.8.0"), ("numpy", "2.0")):
-        write(site / f"{name}-{number}.dist-info" / "METADATA", f"Name: {name}\nVersion: {number}\n")
-    write(tmp_path / "proc" / "7" / "cmdline", "/opt/venv/bin/python\0-m\0vllm\0")
-    write(tmp_path / "proc" / "7" / "environ", "HOME=/root\0PYTHONPATH=/extra:relative\0")
-    extra = tmp_path / "proc" / "7" / "root" / "extra" / "vllm-0.13.0.dist-info"
-    write(extra / "METADATA", "Name: vllm\nVersion: 0.13.0\n")
-    assert engine_packages(7, tmp_path) == {"vLLM": "0.13.0", "vllm-ascend": "0.13.0", "torch_npu": "2.8.0"}
-    assert engine_packages(8, tmp_path) == {}
+def test_the_engines_packages_are_read_in_its_container_and_the_driver_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = tmp_path / "proc" / "7"
+    inside = process / "root"
+    site = inside / "opt" / "venv" / "lib" / "python3.11" / "site-packages"
+    for name, number in (("vllm_ascend", "0.13.0"), ("torch_npu", "2.7.1"), ("numpy", "2.0")):
+        write(site / f"{name}-{number}.dist-info" / "METADATA", f"Name: {name}\nVersion: {number}\n\n")
+    write(inside / "extra" / "vllm-0.13.0.dist-info" / "METADATA", "Name: vllm\nVersion: 0.13.0\n\n")
+    write(process / "cmdline", "/opt/venv/bin/python\0-m\0vllm\0")
+    write(process / "environ", "HOME=/root\0PYTHONPATH=/extra:relative\0")
+    write(tmp_path / "usr" / "local" / "Ascend" / "driver" / "version.info", "Version=25.5.0\n")
+    monkeypatch.setenv("TRIMTAB_ENGINE_PID", "7")
+    found = by_name(versions.findings(NOWHERE, tmp_path))
+    assert found["vllm"].found == "0.13.0, /extra/vllm-0.13.0.dist-info/METADATA"
+    assert found["driver"].found.startswith("25.5.0")
+    assert "torch_npu 2.7.1 (released for 2.8.0.post2)" in found["release set"].found
+
+
+def test_an_engine_whose_files_cannot_be_seen_is_unknown(tmp_path: Path) -> None:
+    assert versions.site_packages(8, tmp_path) == []
 
 
 def test_the_engines_process_is_who_listens_at_its_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        assert listener(url) == os.getpid()
-    assert listener(url) is None
-    assert listener("http://192.0.2.1:80") is None
+        assert versions.listener(url) == os.getpid()
+    assert versions.listener(url) is None
+    assert versions.listener("http://192.0.2.1:80") is None
 
 
 # Who holds which NPU.
@@ -335,3 +341,15 @@ def test_known_secrets_are_taken_out_wherever_they_stand() -> None:
 
 def test_the_path_of_a_secret_file_stays() -> None:
     assert Redactor([]).clean("token_file: /run/trimtab/token") == "token_file: /run/trimtab/token"
+
+
+# Engines watched beside the tuned one.
+
+
+def test_a_watched_engine_that_does_not_answer_is_bad() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    (row,) = asyncio.run(
+        engine.watched(config(collect={"engines": [{"name": "decode-0", "url": f"http://127.0.0.1:{port}"}]}))
+    )
+    assert row.verdict == "bad" and "decode-0" in row.name
