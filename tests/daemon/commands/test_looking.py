@@ -88,6 +88,11 @@ def test_the_bundle_holds_no_secret(trimtab: Trimtab, config: str, tmp_path: Pat
             file = archive.extractfile(member)
             assert file is not None
             texts[member.name.split("/")[-1]] = file.read().decode()
-    assert {"findings.json", "config.yaml", "packages.txt", "journal.json"} == set(texts)
+    assert set(texts) == {
+        *("findings.json", "config.yaml", "packages.txt", "journal.json"),
+        *("samples.txt", "sources.txt"),
+    }
+    assert "trimtab_engine_requests_running" in texts["samples.txt"]
+    assert "npu_smi: " in texts["sources.txt"]
     assert not any(TOKEN in text for text in texts.values())
     assert "token_file" in texts["config.yaml"]
