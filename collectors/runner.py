@@ -76,6 +76,11 @@ class Runner:
     def names(self) -> list[str]:
         return list(self._sources)
 
+    @property
+    def intervals(self) -> dict[str, float]:
+        """Seconds between two readings, by source."""
+        return {name: source.collector.interval_seconds for name, source in self._sources.items()}
+
     async def run(self, stop: asyncio.Event) -> None:
         """Read every source at its interval until `stop` is set."""
         async with asyncio.TaskGroup() as group:
