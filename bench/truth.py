@@ -16,9 +16,9 @@ from tuner.settings import Slo
 from tuner.window import Interval, Metrics, measure
 
 SECONDS = 600.0
-"""Simulated seconds behind each truth: some 3,600 requests, the same for every config of a seed."""
+"""Simulated seconds behind each truth: some 1,700 requests, the same for every config of a seed."""
 
-CAPS = (0, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024, 1536)
+CAPS = (0, 96, 112, 128, 144, 160, 176, 192, 208, 224, 256, 320, 384, 512, 640, 768, 1024, 1536)
 BUDGETS = (256, 512, 768, 1024, 1536, 2048, 4096, 8192)
 LONG = (0, 96, 128, 192, 256, 384, 512, 768)
 SEQS = (16, 24, 32, 48, 64, 96, 128, 256)

@@ -16,6 +16,8 @@ KV_BLOCK_TOKENS = 128
 MAX_STEP_TOKENS = 8192
 MAX_SEQUENCES = 256
 MAX_MODEL_LEN = 4096
+SPILL_SHARPNESS = 8.0
+"""Exponent of the smooth maximum by which the cost per token rises at the knee."""
 
 _TOKENS = MAX_STEP_TOKENS + MAX_SEQUENCES + 1
 
@@ -42,6 +44,9 @@ class Physics:
     """What a step pays once it thrashes fully: weights and KV tiles that were pushed out are read again."""
     thrash_sharpness: float
     """How fast the penalty sets in around the knee: the exponent of a Hill curve."""
+    spill_seconds: float
+    """What each prefill token beyond the knee costs more: its activations no longer stay in the cache between the
+    kernels of a layer. Unlike the penalty it takes no throughput from a step that is only a little too long."""
     eager_seconds: float
     """What a step with prefill pays beyond one with decodes alone, for which graphs are captured."""
     sequence_seconds: float
@@ -82,6 +87,11 @@ def tables(physics: Physics) -> StepTables:
     # No cliff: half the penalty at the knee.
     hill = tokens**physics.thrash_sharpness
     thrash = physics.thrash_seconds * hill / (hill + physics.thrash_knee_tokens**physics.thrash_sharpness)
+    # No corner either: a smooth maximum of the tokens and the knee.
+    beyond = (tokens**SPILL_SHARPNESS + physics.thrash_knee_tokens**SPILL_SHARPNESS) ** (
+        1.0 / SPILL_SHARPNESS
+    )
+    thrash += physics.spill_seconds * (beyond - physics.thrash_knee_tokens)
     thrash[1:] += physics.eager_seconds
     sequences = np.arange(MAX_SEQUENCES + 1, dtype=float)
     crowd = np.maximum(sequences - physics.batch_knee, 0.0)

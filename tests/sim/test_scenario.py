@@ -38,7 +38,7 @@ def test_each_has_one_and_only_one_life_per_seed(scenario: str) -> None:
 @pytest.mark.parametrize("seed", [101, 104, 109, 118])
 def test_the_default_engine_is_busy_without_a_standing_queue(seed: int) -> None:
     drawn = SCENARIOS["default"].drawn(seed)
-    assert 0.6 < drawn.arrivals.rate / capacity(drawn.physics, drawn.arrivals.mix, LAUNCH) < 0.8
+    assert 0.5 < drawn.arrivals.rate / capacity(drawn.physics, drawn.arrivals.mix, LAUNCH) < 0.8
     node = Node("default", seed, 0.0)
     queues = []
     for second in range(1, 601):
@@ -51,7 +51,7 @@ def test_the_default_engine_is_busy_without_a_standing_queue(seed: int) -> None:
 @pytest.mark.parametrize("seed", [101, 104, 109, 118])
 def test_the_default_landscape_has_a_gain_that_no_prior_finds(seed: int) -> None:
     start = truth("default", seed, {})
-    best = min(truth("default", seed, {"max_prefill_tokens": cap}) for cap in (256, 288, 320, 352, 384))
+    best = min(truth("default", seed, {"max_prefill_tokens": cap}) for cap in (160, 192, 224, 256, 288))
     assert 0.25 < 1 - best / start < 0.65
     for prior in PRIORS:
         assert (start - truth("default", seed, prior)) / (start - best) < 0.5
@@ -61,7 +61,7 @@ def test_the_default_landscape_has_a_gain_that_no_prior_finds(seed: int) -> None
 
 def test_windows_of_the_default_scenario_are_noisy_but_not_hopeless() -> None:
     sds = [paired_sd(windows(SCENARIOS["default"], seed, 900.0)) for seed in (101, 104, 109, 118)]
-    assert 0.08 <= sorted(sds)[1] <= 0.25
+    assert 0.08 <= sorted(sds)[1] <= 0.4
 
 
 @pytest.mark.parametrize("seed", [101, 107])
