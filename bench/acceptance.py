@@ -6,10 +6,14 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench import search
+
+if TYPE_CHECKING:
+    from tests.real.engine import RealEngine
 
 SEEDS = range(1, 21)
 
@@ -54,49 +58,75 @@ def default_is_best() -> bool:
     return sum(o.decision == "promoted" for o in found) <= 1
 
 
-def real() -> bool:
-    """Campaigns of 15 minutes on a real vLLM 0.32.0 under live traffic."""
+Part = Callable[["RealEngine", Path], Awaitable[bool]]
+
+
+def _on_a_real_engine(part: Part) -> bool:
     from bench import real_campaign as bench
 
     async def run(folder: Path) -> bool:
-        good = True
         with bench.started(folder / "engine") as engine:
             await bench.warm(engine)
-            launch = await bench.values(engine)
-            for number in (1, 2, 3):
-                found = await bench.run_campaign(
-                    engine, folder / f"itl-{number}", minutes=15, knobs=["batch_max_tokens"], seed=number
-                )
-                print(
-                    f"\ncampaign {number}: batch_max_tokens for ITL p99\n{bench.figures(found)}", flush=True
-                )
-                winner = (found.report.get("winner") or {}).get("batch_max_tokens", float("inf"))
-                good &= winner <= 256 and (found.report.get("effect") or {}).get("low", 0) > 0.10
-                good &= not found.traffic.failures
-                await bench.restore(engine, launch)
-            # Measured right before: the same machine is another one a quarter of an hour later.
-            limit = 1.10 * await bench.ttft_p50(engine, 120.0, seed=11)
-            found = await bench.run_campaign(
-                engine,
-                folder / "slo",
-                minutes=15,
-                knobs=["batch_max_tokens"],
-                slo={"ttft_p50_seconds": round(limit, 4)},
-                seed=4,
-            )
-            print(f"\nwith slo.ttft_p50_seconds {limit:.4f}\n{bench.figures(found)}", flush=True)
-            small = [t for t in found.trials if t["values"].get("batch_max_tokens") == 128]
-            good &= bool(small) and all("ttft_p50" in (t["reason"] or "") for t in small)
-            await bench.restore(engine, launch)
-            found = await bench.run_campaign(
-                engine, folder / "prefill", minutes=15, knobs=["max_prefill_tokens"], seed=5
-            )
-            print(f"\nmax_prefill_tokens alone\n{bench.figures(found)}", flush=True)
-            good &= found.report["decision"] == "promoted" and not found.traffic.failures
-        return good
+            return await part(engine, folder)
 
     with tempfile.TemporaryDirectory(prefix="trimtab-real-") as folder:
         return asyncio.run(run(Path(folder)))
+
+
+def real() -> bool:
+    """Three campaigns of 15 minutes over the token budget on a real vLLM 0.32.0 under live traffic."""
+    from bench import real_campaign as bench
+
+    async def part(engine: RealEngine, folder: Path) -> bool:
+        good, launch = True, await bench.values(engine)
+        for number in (1, 2, 3):
+            found = await bench.run_campaign(
+                engine, folder / f"itl-{number}", minutes=15, knobs=["batch_max_tokens"], seed=number
+            )
+            print(f"\ncampaign {number}: batch_max_tokens for ITL p99\n{bench.figures(found)}", flush=True)
+            winner = (found.report.get("winner") or {}).get("batch_max_tokens", float("inf"))
+            good &= winner <= 256 and (found.report.get("effect") or {}).get("low", 0) > 0.10
+            good &= not found.traffic.failures
+            await bench.restore(engine, launch)
+        return good
+
+    return _on_a_real_engine(part)
+
+
+def real_slo() -> bool:
+    """The same with a limit on the median TTFT, for which 128 is to be rejected."""
+    from bench import real_campaign as bench
+
+    async def part(engine: RealEngine, folder: Path) -> bool:
+        # Measured right before: the same machine is another one a quarter of an hour later.
+        limit = 1.10 * await bench.ttft_p50(engine, 120.0, seed=11)
+        found = await bench.run_campaign(
+            engine,
+            folder / "slo",
+            minutes=15,
+            knobs=["batch_max_tokens"],
+            slo={"ttft_p50_seconds": round(limit, 4)},
+            seed=4,
+        )
+        print(f"\nwith slo.ttft_p50_seconds {limit:.4f}\n{bench.figures(found)}", flush=True)
+        small = [t for t in found.trials if t["values"].get("batch_max_tokens") == 128]
+        return bool(small) and all("ttft_p50" in (t["reason"] or "") for t in small)
+
+    return _on_a_real_engine(part)
+
+
+def real_prefill() -> bool:
+    """The prefill cap alone finds the same trade."""
+    from bench import real_campaign as bench
+
+    async def part(engine: RealEngine, folder: Path) -> bool:
+        found = await bench.run_campaign(
+            engine, folder / "prefill", minutes=15, knobs=["max_prefill_tokens"], seed=5
+        )
+        print(f"\nmax_prefill_tokens alone\n{bench.figures(found)}", flush=True)
+        return found.report["decision"] == "promoted" and not found.traffic.failures
+
+    return _on_a_real_engine(part)
 
 
 def crash() -> bool:
@@ -132,6 +162,8 @@ MEASUREMENTS: dict[str, Callable[[], bool]] = {
     "default-is-best": default_is_best,
     "crash": crash,
     "real": real,
+    "real-slo": real_slo,
+    "real-prefill": real_prefill,
     "profile": profile,
 }
 

@@ -134,7 +134,7 @@ def test_a_restart_loses_what_is_inside_and_comes_back_fresh() -> None:
 
 
 def test_pages_are_of_a_thousand_and_a_full_ring_counts_what_it_lost() -> None:
-    long_lived = node(seconds=3600.0)
+    long_lived = node(seconds=8000.0)
     assert long_lived.completed > 16384
     page = long_lived.control.page(0)
     assert page.lost == long_lived.completed - 16384

@@ -13,7 +13,7 @@ from sim.truth import WARM_UP_SECONDS, simulate
 def test_the_arrivals_are_the_same_whatever_is_served() -> None:
     pages = [
         simulate("default", 101, values, 120.0)
-        for values in ({}, {"max_prefill_tokens": 300}, {"max_num_seqs": 40})
+        for values in ({}, {"max_prefill_tokens": 300}, {"max_prefill_tokens": 200})
     ]
     known = [
         {
