@@ -13,7 +13,7 @@ from change.journal import JournalUnwritable
 from change.lock import LockError
 from change.profiler import ProfilerError
 from daemon import log
-from daemon.commands import analyze, config, orders, results
+from daemon.commands import analyze, bench, config, orders, results
 from daemon.commands.capture import capture
 from daemon.commands.collect import collect
 from daemon.commands.demo import demo
@@ -51,6 +51,7 @@ app.command("pause")(orders.pause)
 app.command("resume")(orders.resume)
 app.command("detach")(orders.detach)
 app.add_typer(config.app, name="config")
+app.add_typer(bench.app, name="bench")
 app.add_typer(analyze.app, name="analyze")
 
 

@@ -1,0 +1,38 @@
+"""`trimtab bench`: benchmarks, each prints a table or, with --json, its figures."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from daemon.commands.options import JsonOption
+from daemon.commands.output import print_json
+
+app = typer.Typer(help="Benchmarks; each prints a table, or its figures with --json.", add_completion=False)
+
+
+@app.command("overhead")
+def overhead(as_json: JsonOption = False) -> None:
+    """What watching costs: 64 chips and two engines in both shapes, and a week of samples (minutes)."""
+    from bench.overhead import main  # here, so that other commands do not load the simulator
+
+    main(["--json"] if as_json else [])
+
+
+@app.command("search")
+def search(
+    first: Annotated[int, typer.Option("--first", metavar="SEED", min=1, help="First seed.")] = 101,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, max=200, help="How many.")] = 4,
+    blind: Annotated[bool, typer.Option("--random", help="Random search over the same windows.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Campaigns on the simulated node, seed by seed: what was gained of what there was to gain."""
+    from bench.search import outcomes, summary, table
+
+    found = outcomes(range(first, first + seeds), arm="random" if blind else "ours")
+    if as_json:
+        print_json([asdict(one) for one in found])
+    else:
+        print(f"{table(found)}\n{summary(found)}")
