@@ -143,10 +143,13 @@ class History:
         """Take readings in; with `source`, the series which it gave before and no source gives now are ended.
 
         A source may give a reading again with the time it was made at: that renews its series, and changes nothing
-        in one that another source has read since. A value that is not a number is no reading. Raises ValueError for a name that METRICS does not have.
+        in one that another source has read since. A value that is not a number is no reading. Raises ValueError for
+        a name that METRICS does not have.
         """
         given: set[tuple[str, Labels]] = set()
-        readings = [one for one in samples if isinstance(one.value, Distribution) or not math.isnan(one.value)]
+        readings = [
+            one for one in samples if isinstance(one.value, Distribution) or not math.isnan(one.value)
+        ]
         newest = max((sample.time for sample in readings), default=-math.inf)
         set_back = source is None or newest < self._source_time.get(source, newest) - CLOCK_STEP_SECONDS
         self._follow_clock(newest)

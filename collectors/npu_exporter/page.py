@@ -118,7 +118,7 @@ class NpuExporterPage:
             row, more = target
             value = row.convert(point.value)
             return None if value is None else Sample(row.canonical, value, time, block.key(more, row.placed))
-        if point.family in ERROR_CODES and point.value > 0:  # 0 is no code
+        if point.family in ERROR_CODES and 0 < point.value < 2**64:  # 0 is no code
             code = (("code", f"{int(point.value):X}"),)
             return Sample("npu_error_active", 1.0, time, block.key(code, False))
         return None

@@ -42,7 +42,7 @@ _UNSUPPORTED = re.compile(r"This device does not support (?:querying|setting) ([
 _PARAMETER = re.compile(r"^[ \t]*((?:Invalid|Error parameter of) [^\n]+)", re.MULTILINE)
 _USAGE = re.compile(r"^[ \t]*Usage: npu-smi\b", re.MULTILINE)
 _LOADER = re.compile(
-    r"error while loading shared libraries: (\S+?):|(lib\w+\.so\S*): cannot open", re.MULTILINE
+    r"error while loading shared libraries: (\S{1,200}?):|\b(lib\w{1,100}\.so[\w.]{0,40}): cannot open"
 )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from collectors.lines import numbered
 from collectors.notes import bounded
 from collectors.npu_smi import errors
 from collectors.npu_smi.cells import Usage
 from collectors.npu_smi.keyed import Keyed, Section, parse_keyed
-from collectors.npu_smi.lines import numbered
 from collectors.npu_smi.listing import Listed, Listing, parse_list, parse_mapping
 from collectors.npu_smi.table import Chip, Table, TableError, parse_table
 from collectors.npu_smi.topology import Topology, parse_topology

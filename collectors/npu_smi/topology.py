@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from collectors.lines import numbered
 from collectors.npu_smi.cells import BLANK
-from collectors.npu_smi.lines import numbered
 
 SELF = "X"
 LARGEST_CPU = 8191
@@ -29,7 +29,7 @@ class Topology:
 
 
 _DEVICE = re.compile(r"(?:NPU|NIC|Phy-ID|Chip)\d+", re.IGNORECASE)
-_LEGEND = re.compile(r"(?:Legend:|\w+\s*=\s+\S.*)")
+_LEGEND = re.compile(r"Legend:|(?!NPU|NIC|Phy|Chip)\w+\s*=\s+\S.*", re.IGNORECASE)
 _CPU_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _AFFINITY = "CPU Affinity"
 
