@@ -22,10 +22,21 @@ def test_questions_do_not_overlap(tmp_path: Path) -> None:
 
     async def ask() -> list[str]:
         return [
-            one.text.strip() for one in await asyncio.gather(*(npu_smi.query("-t", str(n)) for n in range(4)))
+            one.said.strip() for one in await asyncio.gather(*(npu_smi.query("-t", str(n)) for n in range(4)))
         ]
 
     assert asyncio.run(ask()) == [f"info -t {n}" for n in range(4)]
+
+
+def test_an_answer_tells_how_long_its_question_waited(tmp_path: Path) -> None:
+    npu_smi = NpuSmi([program(tmp_path, f"sleep 0.3; cat {FIXTURES}/b_910b.txt")])
+
+    async def ask() -> tuple[float, float]:
+        first, second = await asyncio.gather(npu_smi.query("-t", "ecc"), npu_smi.table())
+        return first.waited, second.waited
+
+    first, second = asyncio.run(ask())
+    assert first < 0.1 and second >= 0.2
 
 
 def test_the_table_tells_who_the_chips_are(tmp_path: Path) -> None:
