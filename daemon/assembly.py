@@ -67,7 +67,7 @@ def collectors(config: Config, history: History, *, lasting: bool = True) -> lis
             ]
     except (ValueError, CollectorError) as error:
         raise ConfigError(str(error)) from error
-    found += _device_sources(config, Identities(history))
+    found += _device_sources(config, Identities(history, awaited=config.reads_npu_smi))
     found += host_collectors(collect, history, engine_pid)
     if collect.logs.enabled:
         found.append(_logs(config, lasting))

@@ -12,7 +12,6 @@ from collectors.command import CommandOutput, run_command
 from collectors.npu_smi.table import Chip, Table, TableError, parse_table
 from collectors.sample import CollectorError, Labels, Sample, labels
 
-
 MAX_BYTES = 256 * 1024
 """64 chips with eight processes each print a fifth of it."""
 
