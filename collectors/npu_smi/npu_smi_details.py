@@ -75,6 +75,7 @@ class NpuSmiDetailsCollector:
         self._unsupported: set[tuple[str | None, str]] = set()
         self._health, self._others = _Rotation(), _Rotation()
         self._health_is_next = True
+        self._topology_notes: tuple[str, ...] = ()
         self._keep_seconds = KEEP_SECONDS
 
     async def collect(self, now: float) -> list[Sample]:
@@ -82,6 +83,7 @@ class NpuSmiDetailsCollector:
         await self._program.learn()
         if not self._program.devices:
             raise CollectorError(f"{self._program.name}: no chip to ask about: its table could not be read")
+        self._topology_notes = self._topology_notes or await self._program.learn_topology()
         self._health.questions, self._others.questions = self._questions(HEALTH), self._questions(*OTHERS)
         self._forget({*self._health.questions, *self._others.questions}, now)
         began = self._monotonic()
@@ -94,7 +96,11 @@ class NpuSmiDetailsCollector:
         if asked:
             round_seconds = 2 * len(self._others.questions) / asked * self.interval_seconds
             self._keep_seconds = max(KEEP_SECONDS, 2 * round_seconds)
-        self.notes = tuple(bounded([note for told in self._told.values() for note in told], MOST_NOTES))
+        self.notes = tuple(
+            bounded(
+                [*self._topology_notes, *(note for told in self._told.values() for note in told)], MOST_NOTES
+            )
+        )
         found = [sample for samples in self._answers.values() for sample in samples]
         return self._program.not_watched(found)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from collectors.command import CommandOutput, run_command
 from collectors.npu_smi.table import Chip, Table, TableError, parse_table
+from collectors.npu_smi.topology import parse_topology
 from collectors.sample import CollectorError, Labels, Sample, labels
 
 MAX_BYTES = 256 * 1024
@@ -79,9 +80,12 @@ class NpuSmi:
         self.command = tuple(command)
         self.timeout_seconds = timeout_seconds
         self.devices: tuple[Device, ...] = ()
+        self.near_cpus: Mapping[Device, tuple[int, ...]] = {}
+        """The CPUs near a chip, where `-t topo` shows them."""
         self.watched: frozenset[tuple[str, Labels]] = frozenset()
         """Series that the watch stream gives now, which slower sources leave to it."""
         self._asked = False
+        self._topology_asked = False
         self._lock = asyncio.Lock()
 
     @property
@@ -109,6 +113,25 @@ class NpuSmi:
             if not self._asked:
                 with contextlib.suppress(CollectorError):
                     await self._table()
+
+    async def learn_topology(self) -> tuple[str, ...]:
+        """Ask once which CPUs are near which chip; the notes tell what could not be read of it."""
+        if self._topology_asked:
+            return ()
+        self._topology_asked = True
+        try:
+            topology = parse_topology((await self.query("-t", "topo")).said)
+        except CollectorError as failure:
+            return (f"-t topo: {failure}",)
+        near = ((self._named(name), cpus) for name, cpus in topology.cpus.items())
+        self.near_cpus = {device: cpus for device, cpus in near if device is not None}
+        return tuple(f"-t topo: {note}" for note in topology.notes) if topology.devices else ()
+
+    def _named(self, name: str) -> Device | None:
+        """The chip that the matrix calls so; `NPU0` says nothing of a card of two chips."""
+        if name.upper().startswith("NPU"):
+            return self.device(name[3:], None)
+        return next((one for one in self.devices if name.upper() == f"PHY-ID{one.phy_id}"), None)
 
     def device(self, npu: str, chip: str | None) -> Device | None:
         """The chip of that number; an NPU whose chip is not named is meant if it has one only."""

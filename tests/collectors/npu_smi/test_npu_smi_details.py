@@ -42,7 +42,9 @@ esac"""
 
 
 def asked(folder: Path) -> list[str]:
-    return [line for line in (folder / "asked").read_text().splitlines() if line != "info"]
+    return [
+        line for line in (folder / "asked").read_text().splitlines() if line not in ("info", "info -t topo")
+    ]
 
 
 def collect(
