@@ -22,7 +22,7 @@ from collectors.sample import SERVER, Distribution, Labels, Sample
 from collectors.tiers import DETAIL_TIERS, TIERS, Rings, Tier
 
 CLOCK_STEP_SECONDS = 5.0
-"""A source whose newest reading is this much older than its last one tells that the clock was set back."""
+"""A source that gives a reading this much older than the one before tells that the clock was set back."""
 
 
 class _Series:
@@ -130,7 +130,7 @@ class History:
         self._stale_seconds = stale_seconds
         self._tiers = tiers
         self._by_name: dict[str, dict[Labels, _Series]] = {}
-        self._of_source: dict[str, set[tuple[str, Labels]]] = {}
+        self._of_source: dict[str, dict[tuple[str, Labels], float]] = {}
         self._source_time: dict[str, float] = {}
         self._counts = {False: 0, True: 0}
         self._newest = -math.inf
@@ -146,26 +146,29 @@ class History:
         in one that another source has read since. A value that is not a number is no reading. Raises ValueError for
         a name that METRICS does not have.
         """
-        given: set[tuple[str, Labels]] = set()
+        given: dict[tuple[str, Labels], float] = {}
+        before = {} if source is None else self._of_source.get(source, {})
+        last = math.inf if source is None else self._source_time.get(source, -math.inf)
         readings = [
             one for one in samples if isinstance(one.value, Distribution) or not math.isnan(one.value)
         ]
         newest = max((sample.time for sample in readings), default=-math.inf)
-        set_back = source is None or newest < self._source_time.get(source, newest) - CLOCK_STEP_SECONDS
         self._follow_clock(newest)
         for sample in readings:
-            if self._take(sample, set_back):
-                given.add((sample.name, sample.labels))
+            key = (sample.name, sample.labels)
+            # Of a series that it does not give at present only its newest reading tells.
+            then, now = (before[key], sample.time) if key in before else (last, newest)
+            if self._take(sample, clock_was_set_back=now < then - CLOCK_STEP_SECONDS):
+                given[key] = sample.time
         if source is not None:
-            gone = self._of_source.get(source, set()) - given
             self._of_source[source] = given
-            self._end(gone)
+            self._end(before.keys() - given.keys())
             if newest > -math.inf:
                 self._source_time[source] = newest
 
     def end(self, source: str) -> None:
         """Say that a source could not be read: what it alone gave is not live until it gives it again."""
-        self._end(self._of_source.pop(source, set()))
+        self._end(set(self._of_source.pop(source, {})))
 
     def source_times(self) -> dict[str, float]:
         """Time of the newest sample each source ever gave."""

@@ -90,8 +90,10 @@ _RULE = re.compile(r"[+|](?=[+|]*[-=])[-=+|]*")
 _TITLE = re.compile(r"\|\s*npu-smi\s+([^\s|]+)(?:\s+Version:\s*([^\s|]+))?\s*\|")
 _PROMPT = re.compile(r"\[?[\w.-]{1,80}@[\w.-]{1,80}(?::\S{0,400}|\s\S{1,400}\])?\s*[#$]")
 _ASKED = re.compile(r"npu-smi\s+info\b")
-# After that comes an option, a command of its own, or what the shell does with the output; a word is an answer.
-_COMMAND = re.compile(r"(?:(?:watch|proc)(?!\S)|[-|;&>]|2>).*")
+# After that come options and what the shell does with the output; any other word is an answer.
+_OPTIONS = re.compile(
+    r"(?:\s+(?:watch|proc))?(?:\s+--?[A-Za-z][\w-]*(?:\s+[\w.,][\w.,-]*)?)*\s*(?:(?:[|;&>]|2>).*)?"
+)
 
 
 @dataclass(slots=True)
@@ -299,8 +301,8 @@ def _is_prompt(line: str) -> bool:
     asked = _ASKED.search(line)
     if asked is None:
         return _PROMPT.fullmatch(line) is not None
-    before, after = line[: asked.start()].rstrip(), line[asked.end() :].lstrip()
-    return before[-1:] in ("", "#", "$", ">") and (not after or _COMMAND.fullmatch(after) is not None)
+    before = line[: asked.start()].rstrip()[-1:]
+    return before in ("", "#", "$", ">") and _OPTIONS.fullmatch(line, asked.end()) is not None
 
 
 def _cell_under(word: str, cells: list[str], header: tuple[Group, ...]) -> str | None:

@@ -29,7 +29,7 @@ class Topology:
 
 
 _DEVICE = re.compile(r"(?:NPU|NIC|Phy-ID|Chip)\d+", re.IGNORECASE)
-_LEGEND = re.compile(r"Legend:|(?!NPU|NIC|Phy|Chip)\w+\s*=\s+\S.*", re.IGNORECASE)
+_LEGEND = re.compile(r"Legend:|(?!NPU|NIC|CHIP)[A-Z][A-Z_]{0,11}\s*=\s+\S.*")
 _AFFINITY = "CPU Affinity"
 
 

@@ -92,9 +92,8 @@ def test_what_a_program_left_behind_is_killed_and_no_descriptor_stays_open(tmp_p
         return text, descriptors() - before
 
     assert asyncio.run(scenario()) == ("done\n", 0)
-    for name in ("quiet", "loud"):
-        child = int((tmp_path / name).read_text())
-        wait_until(lambda child=child: not alive(child))
+    left = [int((tmp_path / name).read_text()) for name in ("quiet", "loud")]
+    wait_until(lambda: not any(alive(child) for child in left))
 
 
 def test_a_run_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:

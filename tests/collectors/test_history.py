@@ -247,6 +247,23 @@ def test_a_source_whose_own_clock_was_set_back_starts_the_series_afresh() -> Non
     assert history.range(POWER, 0.0, 2000.0) == [(100.0, 100.0), (105.0, 105.0)]
 
 
+def test_a_source_that_drops_its_newest_reading_does_not_wipe_what_others_read() -> None:
+    history = History()
+    history.add([Sample(POWER, 90.0, 500.0)], "npu_smi_watch")
+    other = labels(npu="1")
+    history.add([Sample(POWER, 80.0, 60.0), Sample(POWER, 6.0, 100.0, other)], "npu_smi_details")
+    history.add([Sample(POWER, 80.0, 60.0)], "npu_smi_details")
+    assert history.latest(POWER, ()) == Sample(POWER, 90.0, 500.0)
+
+
+def test_a_source_that_comes_back_with_its_clock_set_back_starts_afresh() -> None:
+    history = History()
+    history.add([Sample(POWER, 90.0, 500.0)], "npu_smi_watch")
+    history.end("npu_smi_watch")
+    history.add([Sample(POWER, 80.0, 60.0)], "npu_smi_watch")
+    assert history.latest(POWER) == Sample(POWER, 80.0, 60.0)
+
+
 def test_a_reading_given_again_with_its_own_time_stays_live() -> None:
     history = History(stale_seconds=60.0)
     old = Sample(POWER, 5.0, 0.0)

@@ -56,6 +56,7 @@ HALF = MAX_LINE // 2
         "u@h:" + "@#" * (HALF - 5) + "|",
         "npu-smi  info" * (HALF // 8),
         "# $ > " * (HALF // 4),
+        "npu-smi info" + " -a b" * (HALF // 3) + "!",
         "+" + "-" * (2 * HALF - 2) + "x",
         "NpuID(Idx) " + "a" * (2 * HALF - 20),
         "NpuID(Idx) " + "a(" * (HALF - 20),

@@ -81,6 +81,8 @@ def test_the_wide_table_with_a_shell_prompt_and_container_pids() -> None:
         "root@node:/# npu-smi  info",
         "[root@node ~]$ npu-smi info",
         "# npu-smi info -t topo | tee out",
+        "# npu-smi info watch -i 0 -c 0 -s pt >out 2>&1",
+        "npu-smi info; date",
         "user@node:~$",
         "[root@node ~]#",
     ],
@@ -90,7 +92,15 @@ def test_the_shells_prompt_is_no_damage(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["npu-smi info failed: device 3 lost", "user@node lost card 3 #", "card 3 lost, npu-smi info"]
+    "line",
+    [
+        "npu-smi info failed: device 3 lost",
+        "npu-smi info watch failed: device 3 lost",
+        "npu-smi info -t ecc failed: device 3 lost",
+        "npu-smi info -8005",
+        "user@node lost card 3 #",
+        "card 3 lost, npu-smi info",
+    ],
 )
 def test_words_that_only_look_like_a_prompt_are_told(line: str) -> None:
     assert parse_table(f"{line}\n{WHOLE}").notes == (f"line 1: not a row of the table: {line}",)

@@ -50,6 +50,7 @@ def test_without_affinity() -> None:
         ("NPU1       HCCS", "NPU1       SYS", "NPU0 to NPU1 is HCCS, but back it is SYS"),
         ("NPU1       HCCS", "NPU7       HCCS", "line 4: not a row of the matrix"),
         ("NPU1       HCCS       X          96-119", "NPU1 = lost", "line 4: does not fit the header"),
+        ("NPU1       HCCS       X          96-119", "error = lost", "line 4: not a row of the matrix"),
         ("NPU1       HCCS       X          96-119", "NPU4 = lost", "line 4: not a row of the matrix"),
     ],
 )
