@@ -323,7 +323,7 @@ class Config(Section):
     @field_validator("collect")
     @classmethod
     def _devices_read_once(cls, collect: CollectSection, info: ValidationInfo) -> CollectSection:
-        if collect.npu_exporter.url is not None and collect.reads_npu_smi(info.data.get("deployment", "")):
+        if collect.npu_exporter.url is not None and collect.reads_npu_smi(info.data.get("deployment", "sidecar")):
             # They name and number devices differently: each would be there twice, and its memory and power too.
             raise ValueError(
                 "npu-smi and npu-exporter would count each device twice; "
