@@ -8,10 +8,12 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from collectors.sample import CollectorError
 
 MAX_BYTES = 4 * 1024 * 1024
+PIPE_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,25 @@ async def run_command(
     return CommandOutput((output if output.strip() else said).decode(errors="backslashreplace"), code)
 
 
-async def start_child(command: Sequence[str]) -> asyncio.subprocess.Process:
+class Child(asyncio.subprocess.Process):
+    """A process with the transport that holds its pipes."""
+
+    def __init__(
+        self,
+        transport: asyncio.SubprocessTransport,
+        protocol: asyncio.subprocess.SubprocessStreamProtocol,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(transport, protocol, loop)
+        self.transport = transport
+
+
+async def start_child(command: Sequence[str]) -> Child:
     """Start an argument list with pipes for its output; the caller ends it with `end_child`."""
+    loop = asyncio.get_running_loop()
     try:
-        return await asyncio.create_subprocess_exec(
+        transport, protocol = await loop.subprocess_exec(
+            lambda: asyncio.subprocess.SubprocessStreamProtocol(limit=PIPE_BYTES, loop=loop),
             *command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -62,24 +79,27 @@ async def start_child(command: Sequence[str]) -> asyncio.subprocess.Process:
         raise CollectorError(f"{command[0]}: not found; is it in PATH?") from failure
     except OSError as failure:
         raise CollectorError(f"{command[0]}: cannot be run: {failure.strerror}") from failure
+    return Child(transport, protocol, loop)
 
 
-async def end_child(child: asyncio.subprocess.Process) -> None:
-    """Kill what still runs and reap it; a child stuck in the driver is left to the kernel after a second."""
-    if child.returncode is not None:
-        return
+async def end_child(child: Child) -> None:
+    """Kill what still runs of it and of what it started, and reap it.
+
+    A child stuck in the driver is left to the kernel after a second, its pipes are closed all the same.
+    """
     _kill(child)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(1.0):
-            for stream in (child.stdout, child.stderr):
-                while stream is not None and await stream.read(65536):
-                    pass
-            await child.wait()
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                for stream in (child.stdout, child.stderr):
+                    while stream is not None and await stream.read(65536):
+                        pass
+                await child.wait()
+    finally:
+        child.transport.close()
 
 
-async def _read_all(
-    child: asyncio.subprocess.Process, stream: asyncio.StreamReader | None, max_bytes: int
-) -> bytes | None:
+async def _read_all(child: Child, stream: asyncio.StreamReader | None, max_bytes: int) -> bytes | None:
     """All the child prints there; None (and the child killed) if it is too much."""
     assert stream is not None
     output = bytearray()
@@ -91,8 +111,10 @@ async def _read_all(
     return bytes(output)
 
 
-def _kill(child: asyncio.subprocess.Process) -> None:
-    # Until it is waited for its number cannot belong to another process.
-    if child.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
+def _kill(child: Child) -> None:
+    # Its number is not given away while it is not reaped, nor after that while any of its group lives. A process that
+    # bears it once it is reaped therefore tells that the group is gone and that the number is another's.
+    if child.returncode is not None and Path(f"/proc/{child.pid}").exists():
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)

@@ -22,7 +22,7 @@ from collectors.sample import SERVER, Distribution, Labels, Sample
 from collectors.tiers import DETAIL_TIERS, TIERS, Rings, Tier
 
 CLOCK_STEP_SECONDS = 5.0
-"""A reading this much older than the last one means that the clock was set back."""
+"""A source that gives a reading this much older than the one before tells that the clock was set back."""
 
 
 class _Series:
@@ -38,13 +38,15 @@ class _Series:
         "last",
         "metric",
         "of_another_server",
+        "renewed",
     )
 
-    def __init__(self, metric: Metric, first: Sample, tiers: Sequence[Tier]) -> None:
+    def __init__(self, metric: Metric, first: Sample, tiers: Sequence[Tier], now: float) -> None:
         self.metric = metric
         self.of_another_server = any(label == SERVER for label, _ in first.labels)
         self._tiers = tiers
         self.ended = False
+        self.renewed = now
         self._restart(first)
 
     def _restart(self, first: Sample) -> None:
@@ -57,10 +59,11 @@ class _Series:
         self._rings.append(first.time, row)
         self.last = first
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: Sample, clock_was_set_back: bool) -> None:
         self.ended = False
         if sample.time <= self.last.time:
-            if sample.time < self.last.time - CLOCK_STEP_SECONDS:
+            # Else another source has read it since.
+            if clock_was_set_back and sample.time < self.last.time - CLOCK_STEP_SECONDS:
                 self._restart(sample)
             return
         value = sample.value
@@ -127,7 +130,7 @@ class History:
         self._stale_seconds = stale_seconds
         self._tiers = tiers
         self._by_name: dict[str, dict[Labels, _Series]] = {}
-        self._of_source: dict[str, set[tuple[str, Labels]]] = {}
+        self._of_source: dict[str, dict[tuple[str, Labels], float]] = {}
         self._source_time: dict[str, float] = {}
         self._counts = {False: 0, True: 0}
         self._newest = -math.inf
@@ -139,27 +142,33 @@ class History:
     def add(self, samples: Iterable[Sample], source: str | None = None) -> None:
         """Take readings in; with `source`, the series which it gave before and no source gives now are ended.
 
-        A value that is not a number is no reading. Raises ValueError for a name that METRICS does not have.
+        A source may give a reading again with the time it was made at: that renews its series, and changes nothing
+        in one that another source has read since. A value that is not a number is no reading. Raises ValueError for
+        a name that METRICS does not have.
         """
-        given: set[tuple[str, Labels]] = set()
-        newest = -math.inf
-        for sample in samples:
-            if isinstance(sample.value, float | int) and math.isnan(sample.value):
-                continue
-            newest = max(newest, sample.time)
-            if self._take(sample):
-                given.add((sample.name, sample.labels))
+        given: dict[tuple[str, Labels], float] = {}
+        before = {} if source is None else self._of_source.get(source, {})
+        last = math.inf if source is None else self._source_time.get(source, -math.inf)
+        readings = [
+            one for one in samples if isinstance(one.value, Distribution) or not math.isnan(one.value)
+        ]
+        newest = max((sample.time for sample in readings), default=-math.inf)
         self._follow_clock(newest)
+        for sample in readings:
+            key = (sample.name, sample.labels)
+            # Of a series that it does not give at present only its newest reading tells.
+            then, now = (before[key], sample.time) if key in before else (last, newest)
+            if self._take(sample, clock_was_set_back=now < then - CLOCK_STEP_SECONDS):
+                given[key] = sample.time
         if source is not None:
-            gone = self._of_source.get(source, set()) - given
             self._of_source[source] = given
-            self._end(gone)
+            self._end(before.keys() - given.keys())
             if newest > -math.inf:
                 self._source_time[source] = newest
 
     def end(self, source: str) -> None:
         """Say that a source could not be read: what it alone gave is not live until it gives it again."""
-        self._end(self._of_source.pop(source, set()))
+        self._end(set(self._of_source.pop(source, {})))
 
     def source_times(self) -> dict[str, float]:
         """Time of the newest sample each source ever gave."""
@@ -273,20 +282,22 @@ class History:
         """Rows held in all tiers, for the test of the memory bound."""
         return sum(series.held() for of_name in self._by_name.values() for series in of_name.values())
 
-    def _take(self, sample: Sample) -> bool:
+    def _take(self, sample: Sample, clock_was_set_back: bool) -> bool:
         metric = _metric(sample.name)
         if isinstance(sample.value, Distribution) != (metric.kind == "histogram"):
             raise ValueError(f"{sample.name} is a {metric.kind}, got {type(sample.value).__name__}")
         of_name = self._by_name.setdefault(sample.name, {})
         known = of_name.get(sample.labels)
         if known is not None:
-            known.add(sample)
+            known.add(sample, clock_was_set_back)
+            known.renewed = self._newest
             return True
         detail = metric.detail
         if self._counts[detail] >= self._limits[detail] and not self._make_room(detail):
             self.refused += 1
             return False
-        of_name[sample.labels] = _Series(metric, sample, DETAIL_TIERS if detail else self._tiers)
+        tiers = DETAIL_TIERS if detail else self._tiers
+        of_name[sample.labels] = _Series(metric, sample, tiers, self._newest)
         self._counts[detail] += 1
         return True
 
@@ -320,7 +331,7 @@ class History:
 
     def _live(self, series: _Series, now: float | None = None) -> bool:
         newest = self._newest if now is None else max(now, self._newest)
-        return not series.ended and newest - series.last.time <= self._stale_seconds
+        return not series.ended and newest - series.renewed <= self._stale_seconds
 
     def _matching(self, name: str, labels: Labels | None) -> list[_Series]:
         _metric(name)

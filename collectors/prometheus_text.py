@@ -17,6 +17,7 @@ from collectors.sample import Distribution, Labels
 Shape = Literal["scalar", "histogram"]
 
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\\n]|\\.)*)"\s*(?:,\s*|$)')
+_STAMP = re.compile(r"-?[0-9]{1,18}")
 _VALUE = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|[iI]nf|[nN]a[nN])")
 _BLANKS = ("\t", " ")
 _ESCAPE = re.compile(r"\\(.)")
@@ -125,7 +126,7 @@ def _read_line(line: str, brace: int, number: int) -> tuple[Labels, float | None
         raise PageError(f"line {number}: no value in {line[:120]!r}")
     time = None
     if len(fields) == 2:
-        if not fields[1].lstrip("-").isdecimal():
+        if _STAMP.fullmatch(fields[1]) is None:
             raise PageError(f"line {number}: the timestamp of {line[:120]!r} is not a whole number")
         time = int(fields[1]) / 1000.0
     return pairs, bound, float(fields[0]), time

@@ -57,8 +57,14 @@ def collectors(config: Config, history: History, *, lasting: bool = True) -> lis
     collect = config.collect
     try:
         found: list[Collector] = engine_sources(config)
-        if config.reads_npu_smi:
-            found += _npu_smi(collect.npu_smi)
+        settings = collect.npu_smi
+        npu_smi = (
+            NpuSmi((settings.command,), timeout_seconds=settings.timeout_seconds)
+            if config.reads_npu_smi
+            else None
+        )
+        if npu_smi is not None:
+            found += _npu_smi(npu_smi, settings)
         exporter = collect.npu_exporter
         if exporter.url is not None:
             found += [
@@ -67,16 +73,15 @@ def collectors(config: Config, history: History, *, lasting: bool = True) -> lis
             ]
     except (ValueError, CollectorError) as error:
         raise ConfigError(str(error)) from error
-    found += _device_sources(config, Identities(history))
-    found += host_collectors(collect, history, engine_pid)
+    found += _device_sources(config, Identities(history, awaited=config.reads_npu_smi))
+    found += host_collectors(collect, history, engine_pid, npu_smi)
     if collect.logs.enabled:
         found.append(_logs(config, lasting))
     return found
 
 
-def _npu_smi(settings: NpuSmiSource) -> list[Collector]:
+def _npu_smi(program: NpuSmi, settings: NpuSmiSource) -> list[Collector]:
     """The sources that npu-smi is, fastest last; they share one program, which answers one at a time."""
-    program = NpuSmi((settings.command,), timeout_seconds=settings.timeout_seconds)
     found: list[Collector] = [NpuSmiCollector(program, interval_seconds=settings.interval_seconds)]
     if settings.details:
         interval = settings.details_interval_seconds

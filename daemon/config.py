@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from change.knobs import HOT_KNOBS
 from daemon import paths
@@ -182,7 +189,8 @@ class NpuExporterSource(Section):
     """The npu-exporter's /metrics: the sidecar shape's source of NPU readings."""
 
     url: Url | None = Field(
-        default=None, description="address of its page, for example http://127.0.0.1:8082/metrics"
+        default=None,
+        description="address of its page, for example http://127.0.0.1:8082/metrics; not beside npu-smi",
     )
     interval_seconds: Seconds = Field(default=5.0, description="how often it is read")
     links_interval_seconds: Seconds = Field(
@@ -223,6 +231,10 @@ class CollectSection(Section):
     logs: LogsSource = LogsSource()
     engines: list[WatchedEngineSection] = Field(default=[])
     probe: ProbeSection = ProbeSection()
+
+    def reads_npu_smi(self, deployment: str) -> bool:
+        """Whether npu-smi is run in a shape: a sidecar has no devices and must not open them."""
+        return deployment != "sidecar" if self.npu_smi.enabled is None else self.npu_smi.enabled
 
     @field_validator("engines")
     @classmethod
@@ -308,6 +320,17 @@ class Config(Section):
     web: WebSection = WebSection()
     store: StoreSection = StoreSection()
 
+    @field_validator("collect")
+    @classmethod
+    def _devices_read_once(cls, collect: CollectSection, info: ValidationInfo) -> CollectSection:
+        if collect.npu_exporter.url is not None and collect.reads_npu_smi(info.data.get("deployment", "sidecar")):
+            # They name and number devices differently: each would be there twice, and its memory and power too.
+            raise ValueError(
+                "npu-smi and npu-exporter would count each device twice; "
+                "set npu_smi.enabled to false or leave npu_exporter.url out"
+            )
+        return collect
+
     @property
     def run_dir(self) -> Path:
         """The folder shared with the plugin."""
@@ -330,9 +353,8 @@ class Config(Section):
 
     @property
     def reads_npu_smi(self) -> bool:
-        """Whether npu-smi is run: a sidecar has no devices and must not open them."""
-        chosen = self.collect.npu_smi.enabled
-        return self.deployment != "sidecar" if chosen is None else chosen
+        """Whether npu-smi is run."""
+        return self.collect.reads_npu_smi(self.deployment)
 
 
 def section_of(annotation: Any) -> type[Section] | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from collectors.history import History
 from collectors.host.affinity import Device
+from collectors.host.cpulist import format_cpulist
 from collectors.host.engine_pages import EnginePagesCollector
 from collectors.host.engine_processes import EngineProcessesCollector
 from collectors.host.engine_threads import EngineThreadsCollector
@@ -18,6 +19,7 @@ from collectors.host.interrupts import InterruptsCollector
 from collectors.host.numa import NumaCollector
 from collectors.host.stalled_cycles import StalledCyclesCollector
 from collectors.host.tree import EngineTree
+from collectors.npu_smi.program import NpuSmi
 from collectors.sample import Collector
 from daemon.config import CollectSection
 
@@ -26,9 +28,13 @@ FIRST_PID_NAMESPACE = "pid:[4026531836]"
 
 
 def host_collectors(
-    collect: CollectSection, history: History, engine_pid: Callable[[], int | None]
+    collect: CollectSection,
+    history: History,
+    engine_pid: Callable[[], int | None],
+    npu_smi: NpuSmi | None = None,
 ) -> list[Collector]:
     """Those that are switched on, in the order in which they are shown."""
+    near = partial(near_cpus, npu_smi)
     tree = EngineTree(engine_pid)
     devices = partial(bus_ids, history)
     chosen: list[tuple[bool, Callable[[], Collector]]] = [
@@ -38,7 +44,9 @@ def host_collectors(
         ),
         (
             collect.numa.enabled,
-            lambda: NumaCollector(devices=devices, interval_seconds=collect.numa.interval_seconds),
+            lambda: NumaCollector(
+                devices=devices, near_cpus=near, interval_seconds=collect.numa.interval_seconds
+            ),
         ),
         (
             collect.engine_processes.enabled,
@@ -67,7 +75,7 @@ def host_collectors(
         (
             collect.interrupts.enabled,
             lambda: InterruptsCollector(
-                devices=devices, interval_seconds=collect.interrupts.interval_seconds
+                devices=devices, near_cpus=near, interval_seconds=collect.interrupts.interval_seconds
             ),
         ),
         (
@@ -93,6 +101,12 @@ def bus_ids(history: History) -> dict[Device, str]:
                 "bus_id"
             ]
     return found
+
+
+def near_cpus(npu_smi: NpuSmi | None) -> dict[Device, str]:
+    """The CPUs that npu-smi's topology shows near each NPU."""
+    known = npu_smi.near_cpus if npu_smi is not None else {}
+    return {Device(one.npu, one.chip, one.name or ""): format_cpulist(cpus) for one, cpus in known.items()}
 
 
 def npu_nodes(

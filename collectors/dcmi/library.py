@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from collectors.dcmi.codes import NOT_SUPPORTED, meaning
+
 MAX_CARDS = 64
 MAIN_LOW_POWER = 8
 SUB_CLOCK_REDUCTION = 9
@@ -19,44 +21,12 @@ SUB_CLOCK_REDUCTION = 9
 AICORE, HBM_BANDWIDTH, VECTOR, OVERALL, CUBE = 2, 10, 12, 13, 14
 """Types of `dcmi_get_device_utilization_rate`, in percent; 14 is A2's, and 2 and 12 read 0 under a profiler."""
 
-NOT_SUPPORTED = -8255
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """What a return code says, and what to do."""
-
-    reason: str
-    mend: str
-
-
-_HELD = "see which container has /dev/davinci*, or read npu-exporter from here"
-CODES = {
-    -8001: Meaning("a parameter is not valid", "the library may be of another driver version"),
-    -8002: Meaning("no permission", "run as root or join the group HwHiAiUser"),
-    -8003: Meaning("the driver has no memory left", "see dmesg"),
-    -8005: Meaning("inner error, often because the card is held by another container", _HELD),
-    -8006: Meaning("the driver did not answer in time", "see dmesg"),
-    -8007: Meaning("no such device", "see `npu-smi info -l`"),
-    -8008: Meaning("the device is absent", "see `lspci -d 19e5:` and dmesg"),
-    -8009: Meaning("the driver refused the call (ioctl)", "see dmesg"),
-    -8010: Meaning("no message can be sent to the device", "see dmesg"),
-    -8011: Meaning("the device sent no message", "see dmesg"),
-    -8012: Meaning("the device is not ready", "wait until it has started; if it stays so, see dmesg"),
-    -8013: Meaning("not allowed in this container", "run on the host, or read npu-exporter from here"),
-    -8017: Meaning("the device is being upgraded", "wait until the upgrade is done"),
-    -8020: Meaning("the card is held by another container", _HELD),
-    NOT_SUPPORTED: Meaning("not supported by this device", "nothing"),
-}
-"""Return codes, from the reference's list of them."""
-
 
 class DcmiError(Exception):
     """A call that returned `code`; the text says which, why and what to do."""
 
     def __init__(self, function: str, code: int) -> None:
-        meaning = CODES.get(code, Meaning("a code that is not known", "look it up in the DCMI reference"))
-        super().__init__(f"{function}: {code}, {meaning.reason}; {meaning.mend}")
+        super().__init__(f"{function}: {code}, {meaning(code)}")
         self.code = code
 
 

@@ -25,6 +25,10 @@ CONF = Path("/etc/hccn.conf")
 """Where the driver's package puts its tool, and where the network of each device is set."""
 
 MAX_CONF_BYTES = 1 << 20
+MAX_BYTES = 64 * 1024
+"""Of one answer; a certificate's is the longest, of a few lines."""
+WAIT_SECONDS = 5.0
+"""How soon to look again while it is not known which device has which number."""
 
 T = TypeVar("T")
 
@@ -50,7 +54,7 @@ class HccnCollector:
     ) -> None:
         if not command:
             raise ValueError("the command of hccn_tool is empty")
-        self.interval_seconds = interval_seconds
+        self.interval_seconds = self._interval = interval_seconds
         self.notes: tuple[str, ...] = ()
         self._command = command
         self._conf = conf
@@ -63,10 +67,21 @@ class HccnCollector:
         self.notes = ()
         devices, notes = await asyncio.to_thread(self._devices)
         samples: list[Sample] = []
+        unknown: list[int] = []
         for number in devices:
-            samples.extend(await self._device(number, now, notes))
-        if not samples:
+            own = self._identities.of_physical(number)
+            if own is None:
+                unknown.append(number)
+            else:
+                samples.extend(await self._device(number, own, now, notes))
+        if unknown:
+            numbers = ", ".join(map(str, unknown))
+            notes.append(f"npu-smi has not listed which device has the physical id {numbers}: not asked yet")
+        elif not samples:
             raise CollectorError(notes[-1])
+        self.interval_seconds = (
+            min(self._interval, WAIT_SECONDS) if unknown and not samples else self._interval
+        )
         self.notes = tuple(notes)
         return samples
 
@@ -84,8 +99,7 @@ class HccnCollector:
             raise CollectorError(f"{self._conf} names no device; {mend}")
         return list(conf.devices), [f"{self._conf}: {note}" for note in conf.notes]
 
-    async def _device(self, number: int, now: float, notes: list[str]) -> list[Sample]:
-        own = self._identities.of_physical(number)
+    async def _device(self, number: int, own: Labels, now: float, notes: list[str]) -> list[Sample]:
         samples: list[Sample] = []
 
         def put(metric: str, value: float, **more: str) -> None:
@@ -94,7 +108,9 @@ class HccnCollector:
 
         async def ask(parse: Callable[[str], T], *question: str) -> T | None:
             output = await run_command(
-                (self._command, "-i", str(number), *question), timeout_seconds=self._timeout
+                (self._command, "-i", str(number), *question),
+                timeout_seconds=self._timeout,
+                max_bytes=MAX_BYTES,
             )
             try:
                 return parse(output.text)

@@ -9,6 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from collectors.lines import numbered
+from collectors.notes import bounded
+
 HEALTH_STATES = {
     "Success": True,
     "Socket fail": False,
@@ -26,17 +29,19 @@ HEALTH_STATES = {
 MAX_NOTES = 20
 
 _LINK = re.compile(r"link status\s*:\s*(\S+)", re.IGNORECASE)
-_HEALTH = re.compile(r"net health status\s*:\s*(\S.*?)\s*$", re.IGNORECASE)
-_TLS = re.compile(r"(?:(?:dev_id\s*:|device)\s*(\d+)\s*,\s*)?tls switch\s*\[\s*([01])\s*\]", re.IGNORECASE)
+_HEALTH = re.compile(r"net health status\s*:\s*(\S.*)", re.IGNORECASE)
+_TLS = re.compile(
+    r"(?:(?:dev_id\s*:|device)\s*(\d{1,4})\s*,\s*)?tls switch\s*\[\s*([01])\s*\]", re.IGNORECASE
+)
 _NO_TLS = re.compile(r"no certificate found", re.IGNORECASE)
 _CERTIFICATE = re.compile(
     r"\[(?:pub cert|ca\d* cert|crl)\] info|(?:subject|issuer|start_time|end_time|tls expiration status)\s*\["
 )
-_PING = re.compile(r"device\s+(\d+)\s+PING\s+(\S+)", re.IGNORECASE)
-_REPLY = re.compile(r"recv seq\s*=\s*\d+\s*,\s*time\s*=\s*(\d+(?:\.\d+)?)\s*ms", re.IGNORECASE)
+_PING = re.compile(r"device\s+(\d{1,4})\s+PING\s+(\S+)", re.IGNORECASE)
+_REPLY = re.compile(r"recv seq\s*=\s*\d{1,20}\s*,\s*time\s*=\s*(\d{1,9}(?:\.\d{1,9})?)\s*ms", re.IGNORECASE)
 _NO_REPLY = re.compile(r"recv time out seq", re.IGNORECASE)
-_TOTAL = re.compile(r"(\d+) packets transmitted, (\d+) received", re.IGNORECASE)
-_SETTING = re.compile(r"([A-Za-z][A-Za-z0-9_]*?)_(\d+)\s*=\s*(\S*)")
+_TOTAL = re.compile(r"(?<!\d)(\d{1,9}) packets transmitted, (\d{1,9}) received", re.IGNORECASE)
+_SETTING = re.compile(r"([A-Za-z][A-Za-z0-9_]*?)_(\d{1,4})\s*=\s*(\S*)")
 
 
 class HccnError(Exception):
@@ -81,8 +86,8 @@ def parse_net_health(text: str) -> str:
     """The word for the network's health, one of HEALTH_STATES; raises HccnError for any other output."""
     for line in text.splitlines():
         match = _HEALTH.search(line)
-        if match and match[1] in HEALTH_STATES:
-            return match[1]
+        if match and match[1].rstrip() in HEALTH_STATES:
+            return match[1].rstrip()
     raise _refusal(text)
 
 
@@ -109,16 +114,15 @@ def parse_hccn_conf(text: str) -> HccnConf:
     """The file that the driver reads the network of each device from at boot: lines such as `address_0=10.0.0.1`."""
     devices: dict[int, dict[str, str]] = {}
     notes: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        bare = line.strip()
-        if not bare or bare.startswith("#"):
+    for number, bare in numbered(text, notes):
+        if bare.startswith("#"):
             continue
         match = _SETTING.fullmatch(bare)
         if match is None:
             notes.append(f"line {number}: {bare[:120]!r} is no setting of a device")
         elif match[3]:
             devices.setdefault(int(match[2]), {})[match[1].lower()] = match[3]
-    return HccnConf(dict(sorted(devices.items())), _bounded(notes))
+    return HccnConf(dict(sorted(devices.items())), tuple(bounded(notes, MAX_NOTES)))
 
 
 @dataclass(slots=True)
@@ -141,9 +145,8 @@ def report(text: str) -> dict[str, object]:
     pings: list[dict[str, object]] = []
     notes: list[str] = []
     ping = _Pings()
-    for number, line in enumerate(text.splitlines(), 1):
-        bare = line.strip()
-        if not bare or _CERTIFICATE.search(bare) or _NO_REPLY.search(bare):
+    for number, bare in numbered(text, notes):
+        if _CERTIFICATE.search(bare) or _NO_REPLY.search(bare):
             continue
         if (match := _HEALTH.search(bare)) and match[1] in HEALTH_STATES:
             health.append(match[1])
@@ -178,14 +181,9 @@ def report(text: str) -> dict[str, object]:
         "net_health": health,
         "tls": tls,
         "ping": pings,
-        "notes": list(_bounded(notes)),
+        "notes": bounded(notes, MAX_NOTES),
         "error": None if known else str(_refusal(text)),
     }
-
-
-def _bounded(notes: list[str]) -> tuple[str, ...]:
-    rest = len(notes) - MAX_NOTES
-    return (*notes[:MAX_NOTES], f"and {rest} more such lines") if rest > 0 else tuple(notes)
 
 
 def _refusal(text: str) -> HccnError:

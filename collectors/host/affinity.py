@@ -70,6 +70,20 @@ def read_affinity(files: SystemFiles, bus_ids: Mapping[Device, str]) -> list[Aff
     return found
 
 
+def find_affinity(
+    files: SystemFiles, bus_ids: Mapping[Device, str], near_cpus: Mapping[Device, str], nodes: Nodes
+) -> list[Affinity]:
+    """What sysfs says of each device, and npu-smi's topology (`near_cpus`) where sysfs names no node."""
+    found = {one.device: one for one in read_affinity(files, bus_ids)}
+    unknown = {
+        device: cell
+        for device, cell in near_cpus.items()
+        if device not in found or found[device].node is None
+    }
+    found |= {one.device: one for one in affinity_from_topology(unknown, nodes)}
+    return [found[device] for device in sorted(found)]
+
+
 def affinity_from_topology(columns: Mapping[Device, str], nodes: Nodes) -> list[Affinity]:
     """The same from the `CPU Affinity` column of `npu-smi info -t topo`: a list of CPUs for each device.
 

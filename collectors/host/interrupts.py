@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.host.affinity import PCI_DEVICES, Device, pci_address, read_affinity
+from collectors.host.affinity import PCI_DEVICES, Device, find_affinity, pci_address
 from collectors.host.files import IncompleteError, SystemFiles
 from collectors.host.irq import LONGEST_LINE, Interrupt, InterruptsError, parse_interrupts
 from collectors.host.nodes import Nodes, read_nodes
@@ -58,7 +58,7 @@ def read_npu_interrupts(files: SystemFiles, bus_ids: Mapping[Device, str]) -> li
 
 
 class InterruptsCollector(FilesCollector):
-    """Reads the NPUs' interrupts; `devices` gives the PCI bus id of each NPU."""
+    """Reads the NPUs' interrupts; `devices` and `near_cpus` are as in NumaCollector."""
 
     name = "interrupts"
 
@@ -66,17 +66,19 @@ class InterruptsCollector(FilesCollector):
         self,
         *,
         devices: Callable[[], Mapping[Device, str]] = dict,
+        near_cpus: Callable[[], Mapping[Device, str]] = dict,
         root: Path = Path("/"),
         interval_seconds: float = 60.0,
     ) -> None:
         super().__init__(root=root, interval_seconds=interval_seconds)
-        self._devices = devices
+        self._devices, self._near_cpus = devices, near_cpus
         self._bus_ids: Mapping[Device, str] = {}
+        self._near: Mapping[Device, str] = {}
         self._handlers: set[str] = set()
 
     def prepare(self) -> None:
         """Take the devices there are now."""
-        self._bus_ids = self._devices()
+        self._bus_ids, self._near = self._devices(), self._near_cpus()
 
     def read(self, now: float) -> list[Sample]:
         """Read once; no samples on a host without an NPU."""
@@ -84,7 +86,10 @@ class InterruptsCollector(FilesCollector):
         if not found:
             return []
         nodes = read_nodes(self._files)
-        home = {affinity.device: affinity.node for affinity in read_affinity(self._files, self._bus_ids)}
+        home = {
+            affinity.device: affinity.node
+            for affinity in find_affinity(self._files, self._bus_ids, self._near, nodes)
+        }
         by_handler: dict[tuple[str, int | None], int] = defaultdict(int)
         by_device: dict[Device, int] = defaultdict(int)
         away: dict[Device, int] = defaultdict(int)

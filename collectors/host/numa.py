@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from collectors.host.affinity import Device, read_affinity
+from collectors.host.affinity import Device, find_affinity
 from collectors.host.nodes import NODES, Node, read_nodes
 from collectors.host.reading import FilesCollector
 from collectors.sample import CollectorError, Sample, labels
@@ -14,7 +14,8 @@ from collectors.sample import CollectorError, Sample, labels
 class NumaCollector(FilesCollector):
     """Reads nodes and NPU affinity.
 
-    `devices` gives the PCI bus id of each NPU as the devices' own source has it.
+    `devices` gives the PCI bus id of each NPU as the devices' own source has it, `near_cpus` the CPUs that npu-smi's
+    topology shows near it.
     """
 
     name = "numa"
@@ -23,16 +24,18 @@ class NumaCollector(FilesCollector):
         self,
         *,
         devices: Callable[[], Mapping[Device, str]] = dict,
+        near_cpus: Callable[[], Mapping[Device, str]] = dict,
         root: Path = Path("/"),
         interval_seconds: float = 30.0,
     ) -> None:
         super().__init__(root=root, interval_seconds=interval_seconds)
-        self._devices = devices
+        self._devices, self._near_cpus = devices, near_cpus
         self._bus_ids: Mapping[Device, str] = {}
+        self._near: Mapping[Device, str] = {}
 
     def prepare(self) -> None:
         """Take the devices there are now."""
-        self._bus_ids = self._devices()
+        self._bus_ids, self._near = self._devices(), self._near_cpus()
 
     def read(self, now: float) -> list[Sample]:
         """Read once; raises CollectorError where there are no nodes to read."""
@@ -42,7 +45,7 @@ class NumaCollector(FilesCollector):
                 f"no node under {NODES}: a kernel without NUMA, or /sys is not mounted in this container"
             )
         samples = [sample for node in nodes.by_number.values() for sample in _node_samples(node, now)]
-        for affinity in read_affinity(self._files, self._bus_ids):
+        for affinity in find_affinity(self._files, self._bus_ids, self._near, nodes):
             if affinity.node is not None:
                 own = affinity.device.labels()
                 samples.append(Sample("npu_numa_node", float(affinity.node), now, own))

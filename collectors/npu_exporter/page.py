@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from collectors.npu_exporter.names import ERROR_CODES, MACHINE, NAME, PLACEHOLDE
 from collectors.prometheus_text import PageError, PageParser, Point, Shape
 from collectors.sample import Labels, Sample, labels
 
+_DNS_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 MAX_AGE_SECONDS = 300.0
 """The exporter serves from a cache and stamps each reading: an older one is a device it no longer reaches."""
 
@@ -118,7 +120,7 @@ class NpuExporterPage:
             row, more = target
             value = row.convert(point.value)
             return None if value is None else Sample(row.canonical, value, time, block.key(more, row.placed))
-        if point.family in ERROR_CODES and point.value > 0:  # 0 is no code
+        if point.family in ERROR_CODES and 0 < point.value < 2**64:  # 0 is no code
             code = (("code", f"{int(point.value):X}"),)
             return Sample("npu_error_active", 1.0, time, block.key(code, False))
         return None
@@ -168,13 +170,14 @@ def _block(pairs: dict[str, str], devices: dict[str, _Device]) -> _Block | None:
 def _place(pairs: dict[str, str]) -> Labels:
     """Namespace, pod and container, as far as they are known.
 
-    Some series have the three joined by underscores in one label, which their own names cannot hold.
+    Series without a label for the namespace have the three joined by underscores in one, which their own names cannot
+    hold; a container that no pod has may have them in its name.
     """
     container = pairs.get("container_name") or pairs.get("containerName", "")
     namespace, pod = pairs.get("namespace", ""), pairs.get("pod_name", "")
     parts = container.split("_")
-    if len(parts) == 3:
-        namespace, pod, container = namespace or parts[0], pod or parts[1], parts[2]
+    if "namespace" not in pairs and len(parts) == 3 and all(_DNS_NAME.fullmatch(part) for part in parts):
+        namespace, pod, container = parts[0], pod or parts[1], parts[2]
     return tuple(
         (name, value)
         for name, value in (("container", container), ("namespace", namespace), ("pod", pod))

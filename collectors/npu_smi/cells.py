@@ -47,7 +47,8 @@ def _number(text: str) -> float | None:
     return float(text)
 
 
-def _ratio(text: str) -> float | None:
+def ratio(text: str) -> float | None:
+    """A share that is printed in percent; None for `NA`; raises Unreadable."""
     value = _number(text)
     if value is not None and value > 100.0:
         raise Unreadable
@@ -68,11 +69,13 @@ def _pair(text: str, unit: float) -> Usage | None:
     return Usage(None if used is None else used * unit, total * unit)
 
 
-def _word(text: str) -> str | None:
+def word(text: str) -> str | None:
+    """The text itself; None for `NA`."""
     return None if text in BLANK else text
 
 
-def _whole(text: str) -> str | None:
+def whole(text: str) -> str | None:
+    """A whole number as printed; None for `NA`; raises Unreadable."""
     if text in BLANK:
         return None
     if _WHOLE.fullmatch(text) is None:
@@ -80,10 +83,11 @@ def _whole(text: str) -> str | None:
     return text
 
 
-def _health(text: str) -> str | None:
-    for word in HEALTH:
-        if SCANNED.get(text, text).lower() == word.lower():
-            return word
+def health(text: str) -> str | None:
+    """One of HEALTH; None for `NA`; raises Unreadable."""
+    for state in HEALTH:
+        if text.lower() == state.lower():
+            return state
     if text in BLANK:
         return None
     raise Unreadable
@@ -92,29 +96,29 @@ def _health(text: str) -> str | None:
 def _bus(text: str) -> str | None:
     if text not in BLANK and _BUS.fullmatch(text) is None:
         raise Unreadable
-    return _word(text)
+    return word(text)
 
 
 Cell = str | float | Usage | None
 COLUMNS: dict[str, tuple[str, Callable[[str], Cell]]] = {
-    "NPU ID": ("npu", _whole),
-    "NPU Util(%)": ("overall_usage_ratio", _ratio),
-    "NPU": ("npu", _whole),
-    "Name": ("name", _word),
-    "Health": ("health", _health),
+    "NPU ID": ("npu", whole),
+    "NPU Util(%)": ("overall_usage_ratio", ratio),
+    "NPU": ("npu", whole),
+    "Name": ("name", word),
+    "Health": ("health", lambda text: health(SCANNED.get(text, text))),
     "Power(W)": ("power_watts", _number),
     "Temp(C)": ("temperature_celsius", _number),
     "Hugepages-Usage(page)": ("hugepages", lambda text: _pair(text, 1.0)),
-    "Chip": ("chip", _whole),
-    "Device": ("device", _whole),
-    "Phy-ID": ("phy_id", _whole),
+    "Chip": ("chip", whole),
+    "Device": ("device", whole),
+    "Phy-ID": ("phy_id", whole),
     "Bus-Id": ("bus_id", _bus),
-    "AICore(%)": ("aicore_usage_ratio", _ratio),
+    "AICore(%)": ("aicore_usage_ratio", ratio),
     "Memory-Usage(MB)": ("memory", lambda text: _pair(text, MEBIBYTE)),
     "HBM-Usage(MB)": ("hbm", lambda text: _pair(text, MEBIBYTE)),
-    "Process id in container": ("container_pid", _whole),
-    "Process id": ("pid", _whole),
-    "Process name": ("process", _word),
+    "Process id in container": ("container_pid", whole),
+    "Process id": ("pid", whole),
+    "Process name": ("process", word),
     "Process memory(MB)": ("process_memory", _number),
 }
 _WITHOUT_UNIT = {

@@ -1,39 +1,13 @@
 """What npu-smi says instead of an answer: error texts and exit codes, as a reason and what mends it.
 
-The codes are those of the driver's management interface (DCMI) in Huawei's npu-smi reference; the program ends with
-the code's low byte, so that -8005 is exit code 187.
+The codes are those of the driver's management interface; the program ends with the low byte of one.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A reason in plain words and what to do about it."""
-
-    reason: str
-    mend: str
-
-    def __str__(self) -> str:
-        return f"{self.reason}; {self.mend}" if self.mend else self.reason
-
-
-_HELD = "see which container has it (/dev/davinci* in `docker inspect` or the pod), and read npu-exporter from here"
-CODES: dict[int, Failure] = {
-    -8001: Failure("a parameter is not valid", "name an NPU and a chip that `npu-smi info -m` lists"),
-    -8002: Failure("no permission", "run as root or join the group HwHiAiUser"),
-    -8005: Failure("inner error, most often because the card is held by another container", _HELD),
-    -8006: Failure("the driver did not answer in time", "see dmesg; nothing else should call npu-smi often"),
-    -8008: Failure("the device is absent", "see `lspci -d 19e5:` and dmesg: it may have dropped off the bus"),
-    -8012: Failure("the device is not ready", "wait until it has started; if it stays so, see dmesg"),
-    -8013: Failure("not allowed in this container", "run it on the host, or read npu-exporter from here"),
-    -8020: Failure("the card is held by another container", _HELD),
-    -8255: Failure("not supported by this device", ""),
-}
-"""Return codes of the driver."""
+from collectors.dcmi.codes import CODES, NOT_SUPPORTED, Failure, meaning
 
 _RETURNED = re.compile(
     r"\b(?:ret(?:urn)?(?:\s+(?:value|code))?|err(?:or)?(?:\s+code)?)\s*(?:is|[:=])\s*(-8\d\d\d)\b"
@@ -42,7 +16,7 @@ _UNSUPPORTED = re.compile(r"This device does not support (?:querying|setting) ([
 _PARAMETER = re.compile(r"^[ \t]*((?:Invalid|Error parameter of) [^\n]+)", re.MULTILINE)
 _USAGE = re.compile(r"^[ \t]*Usage: npu-smi\b", re.MULTILINE)
 _LOADER = re.compile(
-    r"error while loading shared libraries: (\S+?):|(lib\w+\.so\S*): cannot open", re.MULTILINE
+    r"error while loading shared libraries: (\S{1,200}?):|\b(lib\w{1,100}\.so[\w.]{0,40}): cannot open"
 )
 
 
@@ -71,7 +45,9 @@ def _plain(text: str) -> str:
 
 def has_no_such_query(text: str) -> bool:
     """Whether the text says that this device or this version cannot be asked that, so that asking again is vain."""
-    if unsupported(text) is not None or ((match := _RETURNED.search(text)) and int(match[1]) == -8255):
+    if unsupported(text) is not None or (
+        (match := _RETURNED.search(text)) and int(match[1]) == NOT_SUPPORTED
+    ):
         return True
     return "Error parameter of" in text or _USAGE.search(text) is not None
 
@@ -80,8 +56,7 @@ def of_text(text: str) -> Failure | None:
     """The failure that an output tells of; None if it tells of none."""
     if match := _RETURNED.search(text):
         code = int(match[1])
-        known = CODES.get(code, Failure("a code that is not known", "look it up in Huawei's DCMI reference"))
-        return Failure(f"the driver said {code}: {known.reason}", known.mend)
+        return Failure(f"the driver said {code}: {meaning(code).reason}", meaning(code).mend)
     if what := unsupported(text):
         return Failure(f"this device does not support querying {what}", "")
     if match := _LOADER.search(text):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from collectors.npu_smi.cells import BLANK, HEALTH, MEBIBYTE, Unreadable
+from collectors.npu_smi.cells import BLANK, MEBIBYTE, Unreadable, health, ratio, whole, word
 
 Value = str | float | tuple[str, ...] | tuple[float, ...] | None
 Reader = Callable[[str], Value]
@@ -52,34 +52,6 @@ def _times(unit: float) -> Reader:
         return None if value is None else value * unit
 
     return read
-
-
-def _ratio(text: str) -> float | None:
-    value = plain_number(text)
-    if value is not None and not 0 <= value <= 100:
-        raise Unreadable
-    return None if value is None else value / 100.0
-
-
-def _word(text: str) -> str | None:
-    return None if text in BLANK else text
-
-
-def _whole(text: str) -> str | None:
-    if text in BLANK:
-        return None
-    if not text.isdecimal():
-        raise Unreadable
-    return text
-
-
-def _health(text: str) -> str | None:
-    for word in HEALTH:
-        if text.lower() == word.lower():
-            return word
-    if text in BLANK:
-        return None
-    raise Unreadable
 
 
 def _codes(text: str) -> tuple[str, ...]:
@@ -139,24 +111,24 @@ def _rows() -> dict[str, Field]:
         "Capacity(MB)": Field("capacity_bytes", mebibyte, ("memory", "flash")),
         "Total Capacity(MB)": Field("memory_physical_bytes", mebibyte, memory),
         "Memory Capacity(MB)": Field("memory_total_bytes", mebibyte, usages),
-        "DDR Usage Rate(%)": Field("memory_usage_ratio", _ratio, usages),
-        "Memory Usage Rate(%)": Field("memory_usage_ratio", _ratio, ("common", "usages")),
+        "DDR Usage Rate(%)": Field("memory_usage_ratio", ratio, usages),
+        "Memory Usage Rate(%)": Field("memory_usage_ratio", ratio, ("common", "usages")),
         "DDR Hugepages Total(page)": Field("hugepages_total", _count, usages),
-        "DDR Hugepages Usage Rate(%)": Field("hugepages_usage_ratio", _ratio, usages),
+        "DDR Hugepages Usage Rate(%)": Field("hugepages_usage_ratio", ratio, usages),
         "Hugepages Total(page)": Field("hugepages_total", _count, usages),
-        "Hugepages Usage Rate(%)": Field("hugepages_usage_ratio", _ratio, usages),
+        "Hugepages Usage Rate(%)": Field("hugepages_usage_ratio", ratio, usages),
         "HBM Capacity(MB)": Field("hbm_total_bytes", mebibyte, ("usages", "memory")),
-        "HBM Usage Rate(%)": Field("hbm_usage_ratio", _ratio, ("usages", "common")),
-        "Aicore Usage Rate(%)": Field("aicore_usage_ratio", _ratio, ("usages", "common")),
-        "Aivector Usage Rate(%)": Field("vector_usage_ratio", _ratio, usages),
-        "Vectorcore Usage Rate(%)": Field("vector_usage_ratio", _ratio, usages),
-        "Aicube Usage Rate(%)": Field("cube_usage_ratio", _ratio, usages),
-        "Aicpu Usage Rate(%)": Field("aicpu_usage_ratio", _ratio, usages),
-        "Ctrlcpu Usage Rate(%)": Field("ctrlcpu_usage_ratio", _ratio, usages),
-        "NPU Utilization(%)": Field("overall_usage_ratio", _ratio, usages),
-        "DDR Bandwidth Usage Rate(%)": Field("memory_bandwidth_usage_ratio", _ratio, usages),
-        "Memory Bandwidth Usage Rate(%)": Field("memory_bandwidth_usage_ratio", _ratio, usages),
-        "HBM Bandwidth Usage Rate(%)": Field("hbm_bandwidth_usage_ratio", _ratio, usages),
+        "HBM Usage Rate(%)": Field("hbm_usage_ratio", ratio, ("usages", "common")),
+        "Aicore Usage Rate(%)": Field("aicore_usage_ratio", ratio, ("usages", "common")),
+        "Aivector Usage Rate(%)": Field("vector_usage_ratio", ratio, usages),
+        "Vectorcore Usage Rate(%)": Field("vector_usage_ratio", ratio, usages),
+        "Aicube Usage Rate(%)": Field("cube_usage_ratio", ratio, usages),
+        "Aicpu Usage Rate(%)": Field("aicpu_usage_ratio", ratio, usages),
+        "Ctrlcpu Usage Rate(%)": Field("ctrlcpu_usage_ratio", ratio, usages),
+        "NPU Utilization(%)": Field("overall_usage_ratio", ratio, usages),
+        "DDR Bandwidth Usage Rate(%)": Field("memory_bandwidth_usage_ratio", ratio, usages),
+        "Memory Bandwidth Usage Rate(%)": Field("memory_bandwidth_usage_ratio", ratio, usages),
+        "HBM Bandwidth Usage Rate(%)": Field("hbm_bandwidth_usage_ratio", ratio, usages),
         "Aicore Freq(MHZ)": Field("aicore_rated_frequency_hertz", megahertz, common),
         "Aicore curFreq(MHZ)": Field("aicore_frequency_hertz", megahertz, common),
         "Aicore Count": Field("aicores", _count, common),
@@ -170,17 +142,17 @@ def _rows() -> dict[str, Field]:
         "Clock Speed(MHz)": Field("memory_frequency_hertz", megahertz, memory),
         "HBM Clock Speed(MHz)": Field("hbm_frequency_hertz", megahertz, memory),
         "HBM Temperature(C)": Field("hbm_temperature_celsius", plain_number, ("memory", "sensors")),
-        "HBM Manufacturer ID": Field("hbm_manufacturer_id", _word, memory),
+        "HBM Manufacturer ID": Field("hbm_manufacturer_id", word, memory),
         # volt, sensors
         "Voltage(V)": Field("voltage_volts", _times(1.0), ("volt",)),
         "Soc Max Temperature(C)": Field("soc_max_temperature_celsius", plain_number, ("sensors",)),
         "SFP Temperature(C)": Field("sfp_temperature_celsius", plain_number, ("sensors",)),
         "NDIE Temperature(C)": Field("ndie_temperature_celsius", plain_number, ("sensors",)),
         # health
-        "Health": Field("health", _health, ("health",)),
-        "Health Status": Field("health", _health, ("health",)),
+        "Health": Field("health", health, ("health",)),
+        "Health Status": Field("health", health, ("health",)),
         "Error Code": Field("error_codes", _codes, ("health",)),
-        "Error Information": Field("error_information", _word, ("health",)),
+        "Error Information": Field("error_information", word, ("health",)),
         "Fault Event Count": Field("fault_events", _count, ("current-fault-event",)),
         "Fault Event Information": Field("fault_event_codes", _events, ("current-fault-event",)),
         # err-count, pcie-err
@@ -194,7 +166,7 @@ def _rows() -> dict[str, Field]:
         "Dl Lcrc Error Count": Field("pcie_lcrc_errors", _count, ("pcie-err",)),
         "Dl Dcrc Error Count": Field("pcie_dcrc_errors", _count, ("pcie-err",)),
         # hccs
-        "hccs health status": Field("hccs_health", _word, ("hccs",)),
+        "hccs health status": Field("hccs_health", word, ("hccs",)),
         "hccs lane mode": Field("hccs_lane_modes", _counts, ("hccs",)),
         "hccs link lane list": Field("hccs_link_lanes", _words, ("hccs",)),
         "hccs link speed": Field("hccs_link_bits_per_second", _gigabits, ("hccs",)),
@@ -204,20 +176,20 @@ def _rows() -> dict[str, Field]:
         "hccs rx bytes": Field("hccs_rx_bytes", _counts, ("hccs",)),
         "hccs retry count": Field("hccs_retries", _counts, ("hccs",)),
         "hccs error count": Field("hccs_errors", _counts, ("hccs",)),
-        "hccs first error lane": Field("hccs_first_error_lane", _word, ("hccs",)),
+        "hccs first error lane": Field("hccs_first_error_lane", word, ("hccs",)),
         # Lists and identities
         "Total Count": Field("npus", _count, ("list",)),
-        "Slot ID": Field("slot", _word, ("board", "phyid-remap")),
-        "Chip Phy-ID": Field("phy_id", _whole, ("phyid-remap",)),
-        "HBM ECC-Enable Status": Field("hbm_ecc_enabled", _word, ("ecc-enable",)),
-        "System Time(local)": Field("system_time", _word, ("sys-time",)),
+        "Slot ID": Field("slot", word, ("board", "phyid-remap")),
+        "Chip Phy-ID": Field("phy_id", whole, ("phyid-remap",)),
+        "HBM ECC-Enable Status": Field("hbm_ecc_enabled", word, ("ecc-enable",)),
+        "System Time(local)": Field("system_time", word, ("sys-time",)),
         "Flash Count": Field("flashes", _count, ("flash",)),
-        "Flash ID": Field("flash_id", _word, ("flash",)),
-        "Manufacturer ID": Field("manufacturer_id", _word, ("flash",)),
-        "Product Name": Field("product_name", _word, ("board", "list")),
-        "Serial Number": Field("serial_number", _word, ("board", "list")),
-        "PCIe Bus Info": Field("bus_id", _word, ("board",)),
-        "Chip Name": Field("chip_name", _word, ("board",)),
+        "Flash ID": Field("flash_id", word, ("flash",)),
+        "Manufacturer ID": Field("manufacturer_id", word, ("flash",)),
+        "Product Name": Field("product_name", word, ("board", "list")),
+        "Serial Number": Field("serial_number", word, ("board", "list")),
+        "PCIe Bus Info": Field("bus_id", word, ("board",)),
+        "Chip Name": Field("chip_name", word, ("board",)),
     }
     for key in (
         *(
@@ -241,9 +213,9 @@ def _rows() -> dict[str, Field]:
         *("Module Vendor ID", "VDie ID", "NDie ID", "DDie ID", "Die ID", "Chip Position ID", "Chip Fault"),
         "Faulty Chip Count",
     ):
-        rows[key] = Field(re.sub(r"\W+", "_", key).lower(), _word, ("board",))
+        rows[key] = Field(re.sub(r"\W+", "_", key).lower(), word, ("board",))
     for unit in ("VDEC", "VPC", "VENC", "JPEGE", "JPEGD"):
-        rows[f"DVPP {unit} Usage Rate(%)"] = Field(f"dvpp_{unit.lower()}_usage_ratio", _ratio, usages)
+        rows[f"DVPP {unit} Usage Rate(%)"] = Field(f"dvpp_{unit.lower()}_usage_ratio", ratio, usages)
     for what, name in (("DDR", "memory"), ("HBM", "hbm")):
         for bits in ("Single", "Double"):
             stem = f"{name}_ecc_{bits.lower()}_bit"

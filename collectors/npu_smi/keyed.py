@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from collectors.lines import numbered
 from collectors.npu_smi.cells import MEBIBYTE, Unreadable
 from collectors.npu_smi.fields import FIELDS, Value, folded, plain_number
-from collectors.npu_smi.lines import numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def parse_keyed(text: str) -> Keyed:
 
 _LINE = re.compile(r"(.*?\S)\s*:\s*(.*)")
 _CONTINUED = re.compile(r":\s*(.*)")
-_PROCESS = re.compile(r"Process id\s*:\s*(\S*)\s+Process name\s*:\s*(.*?)\s+Process memory\(MB\)\s*:\s*(\S*)")
+_PROCESS = re.compile(r"Process id\s*:\s*(\S*)\s+Process name\s*:(.*)\sProcess memory\(MB\)\s*:\s*(\S*)")
 _PROBE = re.compile(r"(\w+)\s*\(C\)")
 _NOT_A_CHIP = ("mcu", "3559")
 _TEXTS = ("error_information", "fault_event_codes")
@@ -185,7 +185,7 @@ class _Reader:
 
     def _process(self, number: int, line: str, match: re.Match[str]) -> None:
         self.types.update(("proc-mem",))
-        pid, name, memory = match[1], match[2], match[3]
+        pid, name, memory = match[1], match[2].strip(), match[3]
         if not pid.isdecimal():
             self._note(number, "a process without a number", line)
             return

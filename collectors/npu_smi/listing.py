@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from collectors.lines import numbered
 from collectors.npu_smi.cells import BLANK
-from collectors.npu_smi.lines import numbered
 
 CONTROLLERS = ("mcu", "3559")
 """Names, in lower case, of what is listed beside the chips and is none: the board's controller, its processor."""

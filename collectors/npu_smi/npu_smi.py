@@ -18,13 +18,14 @@ class NpuSmiCollector:
         self._program = program
 
     async def collect(self, now: float) -> list[Sample]:
-        """Run `info` once; raises CollectorError. `notes` tells what could not be read."""
+        """Run `info` once, timed when its turn comes; raises CollectorError. `notes` tells what could not be read."""
         self.notes = ()
-        # Also when the watch ends meanwhile: its last rows are newer than this reading, which is timed at its start.
+        # Also when the watch ends meanwhile: its last rows may be newer than this reading.
         left_out = self._program.watched
-        table, code = await self._program.table()
+        answer = await self._program.table()
+        table, code = answer.said, answer.code
         if not table.chips:
             raise CollectorError(f"{self._program.name}: no device could be read: {table.notes[0]}")
         self.notes = (*table.notes, f"exit code {code}") if code else table.notes
-        samples = self._program.not_watched(table_samples(table, now))
+        samples = self._program.not_watched(table_samples(table, now + answer.waited))
         return [sample for sample in samples if (sample.name, sample.labels) not in left_out]

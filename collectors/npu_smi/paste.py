@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from collectors.host.cpulist import format_cpulist
+from collectors.lines import numbered
 from collectors.notes import bounded
 from collectors.npu_smi import errors
 from collectors.npu_smi.cells import Usage
 from collectors.npu_smi.keyed import Keyed, Section, parse_keyed
-from collectors.npu_smi.lines import numbered
 from collectors.npu_smi.listing import Listed, Listing, parse_list, parse_mapping
 from collectors.npu_smi.table import Chip, Table, TableError, parse_table
 from collectors.npu_smi.topology import Topology, parse_topology
@@ -165,7 +166,13 @@ def _of_topology(topology: Topology) -> Row | None:
         ],
         notes=topology.notes,
         type="topo",
-        readings=[{"device": name, "cpus": _cpu_list(topology.cpus.get(name))} for name in topology.devices],
+        readings=[
+            {
+                "device": name,
+                "cpus": format_cpulist(topology.cpus[name]) if name in topology.cpus else None,
+            }
+            for name in topology.devices
+        ],
         links=[
             {"from": one, "to": other, "way": topology.links.get((one, other))}
             for at, one in enumerate(topology.devices)
@@ -281,19 +288,6 @@ def _id(text: str | None) -> int | None:
 
 def _whole(value: float | None) -> int | float | None:
     return int(value) if value is not None and value.is_integer() else value
-
-
-def _cpu_list(cpus: tuple[int, ...] | None) -> str | None:
-    """CPUs as Linux writes them."""
-    if cpus is None:
-        return None
-    ranges: list[list[int]] = []
-    for cpu in cpus:
-        if ranges and cpu == ranges[-1][1] + 1:
-            ranges[-1][1] = cpu
-        else:
-            ranges.append([cpu, cpu])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
 
 
 def _lines(text: str) -> list[str]:

@@ -89,7 +89,7 @@ def _section(values: Mapping[str, Value], own: Labels, now: float) -> Iterator[S
             total = sum(count for count in counts if isinstance(count, float))
             yield Sample(f"npu_hccs_{name}_total", total, now, own)
     state = values.get("hccs_health")
-    if state is not None:
+    if isinstance(state, str) and state.upper() != "UNKNOWN":
         yield Sample("npu_hccs_ok", float(state == "OK"), now, own)
     for name in ("error_codes", "fault_event_codes"):
         codes = values.get(name)

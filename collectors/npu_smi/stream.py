@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from collectors.command import end_child, start_child
+from collectors.command import Child, end_child, start_child
 from collectors.npu_smi.watch import WatchReader, WatchRow
 
 MAX_LINE_BYTES = 4096
@@ -22,7 +22,7 @@ class WatchStream:
         self._said = bytearray()
         self._lines = 0
         self._long_lines = False
-        self._child: asyncio.subprocess.Process | None = None
+        self._child: Child | None = None
         self._task: asyncio.Task[None] | None = None
         self.rows: dict[tuple[str, str | None], tuple[WatchRow, float]] = {}
         self.moved = asyncio.Event()
@@ -60,7 +60,7 @@ class WatchStream:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _follow(self, child: asyncio.subprocess.Process) -> None:
+    async def _follow(self, child: Child) -> None:
         try:
             await asyncio.gather(self._rows(child.stdout), self._errors(child.stderr))
             await child.wait()

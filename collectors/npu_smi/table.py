@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from collectors.lines import numbered
 from collectors.npu_smi import errors
 from collectors.npu_smi.cells import (
     BLANK,
@@ -25,7 +26,6 @@ from collectors.npu_smi.cells import (
     tokens_before_cut,
     tokens_under,
 )
-from collectors.npu_smi.lines import numbered
 
 
 class TableError(Exception):
@@ -86,9 +86,14 @@ def parse_table(text: str, exit_code: int | None = None) -> Table:
     return reader.table(text, exit_code)
 
 
-_RULE = re.compile(r"[+|][-=+|]*[-=][-=+|]*")
+_RULE = re.compile(r"[+|](?=[+|]*[-=])[-=+|]*")
 _TITLE = re.compile(r"\|\s*npu-smi\s+([^\s|]+)(?:\s+Version:\s*([^\s|]+))?\s*\|")
-_PROMPT = re.compile(r"(?:.*[#$>]\s*)?npu-smi\s+info\b.*|\[?\S+@\S+[^|]*[#$]")
+_PROMPT = re.compile(r"\[?[\w.-]{1,80}@[\w.-]{1,80}(?::\S{0,400}|\s\S{1,400}\])?\s*[#$]")
+_ASKED = re.compile(r"npu-smi\s+info\b")
+# After that come options and what the shell does with the output; any other word is an answer.
+_OPTIONS = re.compile(
+    r"(?:\s+(?:watch|proc))?(?:\s+--?[A-Za-z][\w-]*(?:\s+[\w.,][\w.,-]*)?)*\s*(?:(?:[|;&>]|2>).*)?"
+)
 
 
 @dataclass(slots=True)
@@ -116,7 +121,7 @@ class _Reader:
             self.ended_whole = line[-1] in "+|" and len(line) >= self.rule_width
             return
         if not line.startswith("|"):
-            if not _PROMPT.fullmatch(line):
+            if not _is_prompt(line):
                 self._note(number, "not a row of the table", line)
             return
         if match := _TITLE.fullmatch(line):
@@ -289,6 +294,15 @@ class _Reader:
             tuple(self.processes),
             tuple(self.notes),
         )
+
+
+def _is_prompt(line: str) -> bool:
+    """Whether the line is the shell's prompt, with or without the command that printed the table."""
+    asked = _ASKED.search(line)
+    if asked is None:
+        return _PROMPT.fullmatch(line) is not None
+    before = line[: asked.start()].rstrip()[-1:]
+    return before in ("", "#", "$", ">") and _OPTIONS.fullmatch(line, asked.end()) is not None
 
 
 def _cell_under(word: str, cells: list[str], header: tuple[Group, ...]) -> str | None:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from collectors.host.cpulist import parse_cpulist
+from collectors.lines import numbered
 from collectors.npu_smi.cells import BLANK
-from collectors.npu_smi.lines import numbered
 
 SELF = "X"
-LARGEST_CPU = 8191
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,7 @@ class Topology:
 
 
 _DEVICE = re.compile(r"(?:NPU|NIC|Phy-ID|Chip)\d+", re.IGNORECASE)
-_LEGEND = re.compile(r"(?:Legend:|\w+\s*=\s+\S.*)")
-_CPU_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_LEGEND = re.compile(r"Legend:|(?!NPU|NIC|CHIP)[A-Z][A-Z_]{0,11}\s*=\s+\S.*")
 _AFFINITY = "CPU Affinity"
 
 
@@ -40,20 +39,6 @@ def parse_topology(text: str) -> Topology:
     for number, line in numbered(text, reader.notes):
         reader.line(number, line)
     return reader.topology()
-
-
-def cpu_numbers(text: str) -> tuple[int, ...] | None:
-    """The CPUs of a list such as `0-63,128-191`; None if it is none."""
-    cpus: list[int] = []
-    for part in text.split(","):
-        match = _CPU_RANGE.fullmatch(part.strip())
-        if match is None:
-            return None
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first or last > LARGEST_CPU:
-            return None
-        cpus.extend(range(first, last + 1))
-    return tuple(cpus)
 
 
 @dataclass(slots=True)
@@ -93,11 +78,10 @@ class _Reader:
             if other != device and cell not in BLANK:
                 self.links[device, other] = cell
         if len(cells) > count and cells[-1] not in BLANK:
-            cpus = cpu_numbers(cells[-1])
-            if cpus is None:
-                self.notes.append(f"line {number}: CPU affinity is {cells[-1]!r}")
-            else:
-                self.cpus[device] = cpus
+            try:
+                self.cpus[device] = tuple(sorted(parse_cpulist(cells[-1])))
+            except ValueError as failure:
+                self.notes.append(f"line {number}: CPU affinity is {cells[-1]!r}: {failure}")
 
     def topology(self) -> Topology:
         missing = [device for device in self.devices if device not in self.rows]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from collectors.lines import numbered
 from collectors.npu_smi.cells import BLANK
-from collectors.npu_smi.lines import numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ _COLUMNS: dict[str, tuple[str, Callable[[str], float]]] = {
     "aivector(%)": ("vector_usage_ratio", _share),
 }
 _NPU, _CHIP = "npuid(idx)", "chipid(idx)"
-_HEADING = re.compile(r"[A-Za-z][A-Za-z ]*?\s?\([^)]*\)")
+_HEADING = re.compile(r"(?<![A-Za-z])[A-Za-z][A-Za-z ]{0,30}?\s?\([^)]{0,30}\)")
 _NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,9})?")
 
 

@@ -72,6 +72,30 @@ def test_a_program_that_hangs_is_killed_with_its_children_and_nothing_else(tmp_p
     wait_until(lambda: not alive(child))
 
 
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_what_a_program_left_behind_is_killed_and_no_descriptor_stays_open(tmp_path: Path) -> None:
+    quiet = f"sleep 60 >&- 2>&- & echo $! > {tmp_path}/quiet; echo done"
+    loud = f"sleep 60 & echo $! > {tmp_path}/loud; echo done"
+
+    async def scenario() -> tuple[str, int]:
+        await run_command(["true"], timeout_seconds=10.0)
+        before = descriptors()
+        text = (await run_command([program(tmp_path, quiet)], timeout_seconds=10.0)).text
+        with pytest.raises(CollectorError, match="no answer within"):
+            await run_command([program(tmp_path, loud)], timeout_seconds=0.5)
+        with pytest.raises(CollectorError, match="printed more than"):
+            await run_command([program(tmp_path, "exec yes")], timeout_seconds=10.0)
+        await asyncio.sleep(0)
+        return text, descriptors() - before
+
+    assert asyncio.run(scenario()) == ("done\n", 0)
+    left = [int((tmp_path / name).read_text()) for name in ("quiet", "loud")]
+    wait_until(lambda: not any(alive(child) for child in left))
+
+
 def test_a_run_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:
     command = program(tmp_path, f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; exec sleep 60")
 

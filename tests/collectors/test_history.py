@@ -230,6 +230,50 @@ def test_a_clock_that_was_set_back_starts_the_series_afresh() -> None:
     assert history.latest(TOKENS) == counter(101.0, 8.0)
 
 
+def test_an_old_reading_given_again_does_not_wipe_what_a_faster_source_read_since() -> None:
+    history = History()
+    for at in range(0, 120, 5):
+        history.add([Sample(POWER, 90.0, float(at))], "npu_smi_watch")
+    history.add([Sample(POWER, 80.0, 60.0)], "npu_smi_details")
+    history.add([Sample(POWER, 80.0, 60.0)], "npu_smi_details")
+    assert history.latest(POWER) == Sample(POWER, 90.0, 115.0)
+    assert len(history.range(POWER, 0.0, 200.0)) == 24
+
+
+def test_a_source_whose_own_clock_was_set_back_starts_the_series_afresh() -> None:
+    history = History()
+    for at in (1000.0, 1005.0, 100.0, 105.0):
+        history.add([Sample(POWER, at, at)], "npu_smi_watch")
+    assert history.range(POWER, 0.0, 2000.0) == [(100.0, 100.0), (105.0, 105.0)]
+
+
+def test_a_source_that_drops_its_newest_reading_does_not_wipe_what_others_read() -> None:
+    history = History()
+    history.add([Sample(POWER, 90.0, 500.0)], "npu_smi_watch")
+    other = labels(npu="1")
+    history.add([Sample(POWER, 80.0, 60.0), Sample(POWER, 6.0, 100.0, other)], "npu_smi_details")
+    history.add([Sample(POWER, 80.0, 60.0)], "npu_smi_details")
+    assert history.latest(POWER, ()) == Sample(POWER, 90.0, 500.0)
+
+
+def test_a_source_that_comes_back_with_its_clock_set_back_starts_afresh() -> None:
+    history = History()
+    history.add([Sample(POWER, 90.0, 500.0)], "npu_smi_watch")
+    history.end("npu_smi_watch")
+    history.add([Sample(POWER, 80.0, 60.0)], "npu_smi_watch")
+    assert history.latest(POWER) == Sample(POWER, 80.0, 60.0)
+
+
+def test_a_reading_given_again_with_its_own_time_stays_live() -> None:
+    history = History(stale_seconds=60.0)
+    old = Sample(POWER, 5.0, 0.0)
+    for at in (0.0, 50.0, 100.0):
+        history.add([old, Sample(POWER, 6.0, at, labels(npu="1"))], "npu_smi_details")
+    assert old in history.last_samples(110.0)
+    history.add([Sample(POWER, 6.0, 150.0, labels(npu="1"))], "npu_smi_details")
+    assert old not in history.last_samples(150.0), "no source gives it any more"
+
+
 def test_at_the_limit_series_that_ended_make_room() -> None:
     history = History(max_series=10)
     for batch in range(5):

@@ -24,7 +24,25 @@ def test_another_source_names_the_device() -> None:
 def test_until_then_its_numbers_do() -> None:
     assert Identities().of_chip(2, 1, "910C") == labels(npu="2", chip="1", name="910C")
     assert Identities().of_chip(2, 1) == labels(npu="2", chip="1")
-    assert known().of_physical(6) == labels(npu="6", chip="0")
+    assert Identities().of_physical(6) == labels(npu="6", chip="0")
+
+
+def test_a_physical_id_is_no_cards_number_while_or_where_ids_are_to_tell() -> None:
+    history = History()
+    identities = Identities(history, awaited=True)
+    assert identities.of_physical(1) is None
+    history.add([Sample("npu_info", 1.0, 0.0, labels(npu="0", chip="1", name="Ascend910", phy_id="1"))])
+    assert identities.of_physical(1) == labels(npu="0", chip="1", name="Ascend910")
+    assert identities.of_physical(0) is None, "its row could not be read: it may be any"
+
+
+def test_without_physical_ids_it_is_the_cards_number_also_when_the_table_fails_later() -> None:
+    history = History()
+    identities = Identities(history, awaited=True)
+    history.add([Sample("npu_info", 1.0, 0.0, labels(npu="1", chip="0", name="910B3"))], "npu_smi")
+    assert identities.of_physical(1) == labels(npu="1", chip="0", name="910B3")
+    history.end("npu_smi")
+    assert identities.of_physical(1) == labels(npu="1", chip="0", name="910B3")
 
 
 def test_a_source_that_fails_renames_no_device() -> None:

@@ -6,9 +6,11 @@ import pytest
 
 from collectors.history import History
 from collectors.host.affinity import Device
+from collectors.npu_smi import program as npu_smi_program
+from collectors.npu_smi.program import NpuSmi
 from collectors.sample import Sample, labels
 from daemon.config_file import read
-from daemon.host_sources import FIRST_PID_NAMESPACE, bus_ids, host_collectors, npu_nodes
+from daemon.host_sources import FIRST_PID_NAMESPACE, bus_ids, host_collectors, near_cpus, npu_nodes
 
 
 def history() -> History:
@@ -36,6 +38,13 @@ def history() -> History:
 
 def test_the_bus_ids_that_are_known() -> None:
     assert bus_ids(history()) == {Device("0", "0", "910B4"): "0000:C1:00.0"}
+
+
+def test_the_cpus_that_npu_smi_shows_near_the_npus() -> None:
+    npu_smi = NpuSmi()
+    assert near_cpus(None) == near_cpus(npu_smi) == {}
+    npu_smi.near_cpus = {npu_smi_program.Device("0", "0", "910B4", "B"): (0, 1, 2, 8)}
+    assert near_cpus(npu_smi) == {Device("0", "0", "910B4"): "0-2,8"}
 
 
 def test_the_nodes_of_a_processs_npus() -> None:

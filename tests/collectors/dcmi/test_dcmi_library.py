@@ -159,7 +159,7 @@ def test_a_card_that_refuses_is_told_and_the_others_are_read(library: Path, driv
     [
         ({"init": "-8002"}, r"dcmi_init: -8002, no permission; run as root or join"),
         ({"init": "-9999"}, r"-9999, a code that is not known"),
-        (GOOD | {"cards": "-8005"}, r"dcmi_get_card_list: -8005, inner error, often .* container; see"),
+        (GOOD | {"cards": "-8005"}, r"dcmi_get_card_list: -8005, inner error, most often .* container; see"),
         (GOOD | {"cards": "0"}, r"no device is listed"),
         (
             {"init": "0", "cards": "0 1", "chips 1": "0 1", "clock 1 0": "-8012"},

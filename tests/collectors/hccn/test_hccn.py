@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.hccn.hccn import HccnCollector
+from collectors.hccn.hccn import WAIT_SECONDS, HccnCollector
 from collectors.history import History
 from collectors.identity import Identities
 from collectors.sample import CollectorError, Labels, Sample, labels
@@ -128,6 +128,20 @@ def test_without_addresses_there_is_nobody_to_ask(tmp_path: Path, content: str |
 def test_a_folder_in_place_of_the_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CollectorError, match="Is a directory"):
         values(HccnCollector("hccn_tool", conf=tmp_path))
+
+
+def test_nothing_is_asked_and_it_looks_again_soon_until_npu_smi_has_listed_the_devices(
+    tmp_path: Path, conf: Path
+) -> None:
+    history = History()
+    tool = program(tmp_path, f"touch {tmp_path}/asked; {ANSWERS}", "hccn_tool")
+    collector = HccnCollector(tool, conf=conf, identities=Identities(history, awaited=True))
+    assert values(collector) == {}
+    assert collector.interval_seconds == WAIT_SECONDS and not (tmp_path / "asked").exists()
+    assert [note for note in collector.notes if "npu-smi has not listed which device" in note]
+    history.add([Sample("npu_info", 1.0, NOW, labels(npu="2", chip="1", phy_id="5"))])
+    assert values(collector)["npu_link_up", labels(npu="2", chip="1")] == 1.0
+    assert collector.interval_seconds == 120.0
 
 
 def test_a_die_of_a_card_of_two_is_named_as_npu_smi_names_it(tmp_path: Path, conf: Path) -> None:

@@ -120,7 +120,21 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         assert all(settings.values())
 
 
+@pytest.mark.parametrize("digits", ["9" * 400, "9" * 4050])
+def test_numbers_beyond_all_sense_are_no_reading(digits: str) -> None:
+    for text in (
+        f"device 1 PING 192.0.2.1\n{digits} packets transmitted, 1 received",
+        f"device {digits} PING 192.0.2.1",
+        f"dev_id: {digits}, tls switch[1]\n",
+        f"recv seq=0,time={digits}ms\n1 packets transmitted, 1 received",
+    ):
+        assert json.loads(json.dumps(told := report(text), allow_nan=False)) == told
+    assert parse_ping(f"recv seq=0,time={digits}ms\n1 packets transmitted, 1 received").seconds == ()
+    conf = parse_hccn_conf(f"address_{digits}=192.0.2.1\n")
+    assert (len(conf.devices), len(conf.notes)) == (0, 1)
+
+
 def test_many_unknown_lines_are_counted() -> None:
     notes = report("what?\n" * 100)["notes"]
     assert isinstance(notes, list)
-    assert notes[-1] == "and 80 more such lines"
+    assert notes[-1] == "and 80 more like these"

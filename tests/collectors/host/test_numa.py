@@ -45,6 +45,24 @@ def test_nodes_and_npus(tmp_path: Path) -> None:
     assert source.notes == ()
 
 
+def test_where_sysfs_names_no_node_the_topology_of_npu_smi_does(tmp_path: Path) -> None:
+    tree = HostTree(tmp_path)
+    tree.node(0, "0-23")
+    tree.node(6, "144-167")
+    tree.device("0000:c1:00.0", 6, "144-167")
+    tree.device("0000:c2:00.0", -1, "0-191")
+    third = Device("2", "0")
+    source = NumaCollector(
+        devices=lambda: {FIRST: "0000:C1:00.0", SECOND: "0000:C2:00.0"},
+        near_cpus=lambda: {FIRST: "0-23", SECOND: "144-167", third: "0-23,144-167"},
+        root=tmp_path,
+    )
+    assert {key[1]: value for key, value in collect(source).items() if key[0] == "npu_numa_node"} == {
+        FIRST.labels(): 6.0,
+        SECOND.labels(): 6.0,
+    }
+
+
 def test_no_nodes_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CollectorError, match=r"no node under /sys/devices/system/node: .* not mounted"):
         collect(NumaCollector(root=tmp_path))

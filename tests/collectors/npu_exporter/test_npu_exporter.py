@@ -74,6 +74,19 @@ def test_processes_and_ecc_errors() -> None:
     assert found["npu_hbm_ecc_errors_total", bits] == 2.0
 
 
+@pytest.mark.parametrize(
+    "series",
+    [
+        'npu_chip_info_power{id="0",container_name="my_vllm_1",namespace="",pod_name=""} 200\n',
+        'npu_container_info{containerName="My_vllm_1",npuID="0"} 1\n',
+    ],
+)
+def test_underscores_of_a_container_without_a_pod_are_its_own(series: str) -> None:
+    page = 'npu_chip_info_power{id="1"} 100\n' + series
+    users = [sample for sample in parse_npu_exporter(page, NOW).samples if sample.name == "npu_used_by"]
+    assert [set(dict(sample.labels)) for sample in users] == [{"npu", "chip", "container"}]
+
+
 def test_the_names_in_use_are_percent() -> None:
     found = values(parse_npu_exporter(PAGE, NOW))
     assert found["npu_mem_bandwidth", FIRST] == pytest.approx(35.0)

@@ -49,6 +49,16 @@ def test_a_paste_without_its_last_line_feed_is_whole() -> None:
     assert report(PAGE.rstrip("\n"))["error"] is None
 
 
+@pytest.mark.parametrize(
+    "line", ['power{id="0"} 1 ' + "9" * 4100, 'power{id="0"} 1 ' + "9" * 400, 'error_code{id="0"} 1e999']
+)
+def test_numbers_beyond_all_sense_are_told_and_no_reading(line: str) -> None:
+    told = report(f"npu_chip_info_{line}\n")
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    readings = told["readings"]
+    assert isinstance(readings, list) and all(one["name"] == "npu_info" for one in readings)
+
+
 def test_what_is_no_page_is_an_error() -> None:
     assert "no device" in str(report("hello\n")["error"])
     assert "no value" in str(report('npu_chip_info_power{id="0"} lots\n')["error"])

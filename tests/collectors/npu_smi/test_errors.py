@@ -33,10 +33,6 @@ def test_a_code_means_the_same_in_the_text_and_as_exit_code(
     assert mend in by_text.mend and by_text.mend == by_exit.mend
 
 
-def test_no_two_codes_end_with_the_same_exit_code() -> None:
-    assert len({code & 0xFF for code in errors.CODES}) == len(errors.CODES)
-
-
 def test_the_text_counts_more_than_the_exit_code() -> None:
     assert "-8020" in errors.of_output("the device is used. ret is -8020", 187).reason
 

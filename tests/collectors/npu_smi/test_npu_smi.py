@@ -59,6 +59,19 @@ def test_what_could_not_be_read_is_in_the_notes(tmp_path: Path) -> None:
     assert collector.notes[-1] == "exit code 3"
 
 
+def test_a_table_that_waited_for_its_turn_is_timed_when_it_came(tmp_path: Path) -> None:
+    npu_smi = NpuSmi([program(tmp_path, f"sleep 0.3; cat {FIXTURES}/a_310p.txt")])
+
+    async def ask() -> list[Sample]:
+        asking = asyncio.create_task(npu_smi.query("-t", "ecc"))
+        await asyncio.sleep(0)
+        samples = await NpuSmiCollector(npu_smi).collect(NOW)
+        await asking
+        return samples
+
+    assert all(NOW + 0.2 <= sample.time < NOW + 5.0 for sample in asyncio.run(ask()))
+
+
 def test_messages_on_stderr_do_not_get_into_the_table(tmp_path: Path) -> None:
     body = f"head -7 {FIXTURES}/a_310p.txt; echo 'a warning' >&2; tail -n +8 {FIXTURES}/a_310p.txt"
     collector = NpuSmiCollector(NpuSmi([program(tmp_path, body)]))

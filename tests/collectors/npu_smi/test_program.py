@@ -22,10 +22,21 @@ def test_questions_do_not_overlap(tmp_path: Path) -> None:
 
     async def ask() -> list[str]:
         return [
-            one.text.strip() for one in await asyncio.gather(*(npu_smi.query("-t", str(n)) for n in range(4)))
+            one.said.strip() for one in await asyncio.gather(*(npu_smi.query("-t", str(n)) for n in range(4)))
         ]
 
     assert asyncio.run(ask()) == [f"info -t {n}" for n in range(4)]
+
+
+def test_an_answer_tells_how_long_its_question_waited(tmp_path: Path) -> None:
+    npu_smi = NpuSmi([program(tmp_path, f"sleep 0.3; cat {FIXTURES}/b_910b.txt")])
+
+    async def ask() -> tuple[float, float]:
+        first, second = await asyncio.gather(npu_smi.query("-t", "ecc"), npu_smi.table())
+        return first.waited, second.waited
+
+    first, second = asyncio.run(ask())
+    assert first < 0.1 and second >= 0.2
 
 
 def test_the_table_tells_who_the_chips_are(tmp_path: Path) -> None:
@@ -51,6 +62,41 @@ def test_it_is_learnt_once_and_a_failure_is_left_to_others(tmp_path: Path) -> No
     assert (tmp_path / "runs").read_text() == "x\n"
     with pytest.raises(CollectorError, match="-8005"):
         asyncio.run(npu_smi.table())
+
+
+MATRIX = """       NPU0       NPU5       CPU Affinity
+NPU0       X          HCCS       144-167
+NPU5       HCCS       X          96-x
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "matrix", "near", "notes"),
+    [
+        ("b_910b", MATRIX, {("0", "0"): tuple(range(144, 168))}, ["-t topo: line 3: CPU affinity is '96-x'"]),
+        ("a3_two_dies", "Phy-ID8 Phy-ID9 CPU Affinity\nPhy-ID8 X SIO 0-1\nPhy-ID9 SIO X 2-3\n",
+         {("4", "0"): (0, 1), ("4", "1"): (2, 3)}, []),
+        ("a3_two_dies", "NPU4 CPU Affinity\nNPU4 X 0-1\n", {}, []),
+        ("b_910b", "This device does not support querying topo.\n", {}, []),
+    ],
+)  # fmt: skip
+def test_the_cpus_near_a_chip_are_asked_for_once(
+    tmp_path: Path, table: str, matrix: str, near: dict[tuple[str, str], tuple[int, ...]], notes: list[str]
+) -> None:
+    (tmp_path / "matrix").write_text(matrix)
+    body = f"echo x >> {tmp_path}/runs; [ $# = 1 ] && exec cat {FIXTURES}/{table}.txt; cat {tmp_path}/matrix"
+    npu_smi = NpuSmi([program(tmp_path, body)])
+
+    async def twice() -> tuple[str, ...]:
+        await npu_smi.learn()
+        told = await npu_smi.learn_topology()
+        assert await npu_smi.learn_topology() == ()
+        return told
+
+    told = asyncio.run(twice())
+    assert {(one.npu, one.chip): cpus for one, cpus in npu_smi.near_cpus.items()} == near
+    assert [note[: len(text)] for note, text in zip(told, notes, strict=True)] == notes
+    assert (tmp_path / "runs").read_text() == "x\nx\n"
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,11 @@ def test_links_are_added_up() -> None:
     }
 
 
+def test_links_whose_health_is_not_known_are_neither_healthy_nor_ill() -> None:
+    [section] = parse_keyed("NPU ID : 0\nChip ID : 0\nhccs health status : UNKNOWN\n").sections
+    assert section_samples(section, CHIP, NOW) == []
+
+
 def test_bandwidth_of_a_memory_that_is_not_there_is_absent() -> None:
     def names(capacity: int) -> set[str]:
         text = f"DDR Capacity(MB) : {capacity}\nDDR Bandwidth Usage Rate(%) : 0\n"

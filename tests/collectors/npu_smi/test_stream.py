@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.npu_smi.stream import MAX_LINE_BYTES, MAX_SAID_BYTES, WatchStream
-from tests.collectors.programs import program
+from tests.collectors.programs import alive, program, wait_until
 
 HEADER = b"NpuID(Idx)  Pwr(W)\n"
 
@@ -61,6 +61,19 @@ def test_what_is_said_before_the_header_is_kept_in_part() -> None:
     stream = fed(*[b"x" * 100 + b"\n"] * 1000, HEADER, b"0 90.1\nnot said\n")
     assert len(stream.said) == MAX_SAID_BYTES
     assert "not said" not in stream.said
+
+
+def test_what_the_program_started_ends_with_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        body = f"sleep 60 >&- 2>&- & echo $! > {tmp_path}/child; echo 'NpuID(Idx)  Pwr(W)'; echo '0 90.1'"
+        stream = WatchStream([program(tmp_path, body)], lambda: 1.0)
+        await stream.start()
+        await asyncio.to_thread(wait_until, lambda: stream.ended)
+        await stream.stop()
+
+    asyncio.run(story())
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not alive(child))
 
 
 def test_what_is_said_on_stderr_is_kept_with_the_exit_code(tmp_path: Path) -> None:

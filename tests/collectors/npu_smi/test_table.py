@@ -16,6 +16,9 @@ from tests.collectors.npu_smi.table_text import Running, Shown, Style, print_tab
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "npu_smi"
 
 
+WHOLE = (FIXTURES / "b_910b.txt").read_text()
+
+
 def read(name: str) -> Table:
     return parse_table((FIXTURES / f"{name}.txt").read_text())
 
@@ -69,6 +72,38 @@ def test_the_wide_table_with_a_shell_prompt_and_container_pids() -> None:
     assert table.tool_version == "26.1.0.b061"
     assert table.processes[0].name == "npu-smi Version: 1", "a row is not the title because of its words"
     assert table.notes == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "npu-smi info",
+        "root@node:/# npu-smi  info",
+        "[root@node ~]$ npu-smi info",
+        "# npu-smi info -t topo | tee out",
+        "# npu-smi info watch -i 0 -c 0 -s pt >out 2>&1",
+        "npu-smi info; date",
+        "user@node:~$",
+        "[root@node ~]#",
+    ],
+)
+def test_the_shells_prompt_is_no_damage(line: str) -> None:
+    assert parse_table(f"{line}\n{WHOLE}\n{line}").notes == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "npu-smi info failed: device 3 lost",
+        "npu-smi info watch failed: device 3 lost",
+        "npu-smi info -t ecc failed: device 3 lost",
+        "npu-smi info -8005",
+        "user@node lost card 3 #",
+        "card 3 lost, npu-smi info",
+    ],
+)
+def test_words_that_only_look_like_a_prompt_are_told(line: str) -> None:
+    assert parse_table(f"{line}\n{WHOLE}").notes == (f"line 1: not a row of the table: {line}",)
 
 
 def test_a_die_printed_twice_is_taken_once_and_told() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.npu_smi.topology import cpu_numbers, parse_topology
+from collectors.npu_smi.topology import parse_topology
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "npu_smi"
 MATRIX = """
@@ -49,25 +49,13 @@ def test_without_affinity() -> None:
         ("X          HCCS", "HCCS       X", "line 3: does not fit the header"),
         ("NPU1       HCCS", "NPU1       SYS", "NPU0 to NPU1 is HCCS, but back it is SYS"),
         ("NPU1       HCCS", "NPU7       HCCS", "line 4: not a row of the matrix"),
+        ("NPU1       HCCS       X          96-119", "NPU1 = lost", "line 4: does not fit the header"),
+        ("NPU1       HCCS       X          96-119", "error = lost", "line 4: not a row of the matrix"),
+        ("NPU1       HCCS       X          96-119", "NPU4 = lost", "line 4: not a row of the matrix"),
     ],
 )
 def test_damage_is_told(old: str, new: str, note: str) -> None:
     assert any(note in one for one in parse_topology(MATRIX.replace(old, new)).notes)
-
-
-@pytest.mark.parametrize(
-    ("text", "cpus"),
-    [
-        ("0", (0,)),
-        ("0-2,8-9", (0, 1, 2, 8, 9)),
-        ("3-1", None),
-        ("a", None),
-        ("", None),
-        ("0-99999999999", None),
-    ],
-)
-def test_lists_of_cpus(text: str, cpus: tuple[int, ...] | None) -> None:
-    assert cpu_numbers(text) == cpus
 
 
 @given(st.integers(0, len(MATRIX)), st.integers(0, 30), st.text("NPU0123 X-\n", max_size=8))

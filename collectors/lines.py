@@ -1,11 +1,11 @@
-"""The lines of an output, numbered as a person counts them."""
+"""The lines of a tool's output, numbered as a person counts them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 MAX_LINE = 4096
-"""npu-smi prints none near as long; a longer one is not worth a parser's time."""
+"""None of the tools prints one near as long; a longer one is not worth a parser's time."""
 
 
 def numbered(text: str, notes: list[str]) -> Iterator[tuple[int, str]]:
