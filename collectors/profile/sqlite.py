@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -63,11 +64,12 @@ def whole(value: object) -> int:
 
 
 def real(value: object) -> float | None:
-    """A numeric column; None if it is empty or no number."""
+    """A numeric column; None if it is empty or no finite number."""
     try:
-        return float(value) if isinstance(value, int | float | str) else None
+        number = float(value) if isinstance(value, int | float | str) else None
     except ValueError:
         return None
+    return number if number is not None and math.isfinite(number) else None
 
 
 def text(value: object, unknown: str) -> str:
