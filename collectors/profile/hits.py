@@ -48,6 +48,10 @@ class Hits:
                 notes.append(str(error))
         self._devices = {device for device, _, _, _ in self._waiting}
 
+    def __bool__(self) -> bool:
+        """Whether there are any, which most captures have not."""
+        return bool(self._waiting)
+
     def give(
         self,
         gathering: Gathering,
@@ -58,8 +62,6 @@ class Hits:
         rows: int | None,
     ) -> None:
         """Add the ratio of a task that works on `rows` tokens to its device, if there is one."""
-        if not self._waiting:
-            return
         owner, guessed = device, False
         if device not in self._devices and len(self._devices) == 1:
             (table,) = self._devices

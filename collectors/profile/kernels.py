@@ -46,9 +46,10 @@ def add_kernels(
             continue
         gathering = device(row.text("device"))
         gathering.kernel(task)
-        hits.give(
-            gathering, row.text("device"), row.text("stream"), row.text("task"), task.name, rows_of(task)
-        )
+        if hits:
+            hits.give(
+                gathering, row.text("device"), row.text("stream"), row.text("task"), task.name, rows_of(task)
+            )
     if odd:
         notes.append(f"{path}: {odd} rows without a type or a duration were left out")
     notes += table.notes

@@ -46,7 +46,7 @@ class EngineProfiler:
         try:
             self._before = _entries(self._results)
         except OSError as error:
-            raise ProfilerError(
+            raise ProfilerAbsent(
                 f"capture.engine_folder {self._results} cannot be listed ({error.strerror}): let this user read it"
             ) from error
         # Set before it is asked: an answer that is lost may have started it all the same.

@@ -59,10 +59,12 @@ def test_an_engine_without_a_profiler_is_absent_with_the_flag_that_it_needs(tmp_
 
 def test_an_engine_whose_folder_is_not_known_is_not_even_asked(tmp_path: Path) -> None:
     engine = Engine(tmp_path)
+    a_file = tmp_path / "file"
+    a_file.write_text("of somebody")
 
     async def scene() -> None:
         async with engine.client() as client:
-            for folder in (None, tmp_path / "nowhere" / "profiles"):
+            for folder in (None, tmp_path / "nowhere" / "profiles", a_file):
                 with pytest.raises(ProfilerAbsent, match=r"capture\.engine_folder"):
                     await record(EngineProfiler(client, URL, folder), tmp_path / "captures", SHORT)
         assert engine.called == []
