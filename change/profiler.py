@@ -57,10 +57,14 @@ class Profiler(Protocol):
         """
         ...
 
+    def place(self, folder: Path) -> Path:
+        """Where the results of a recording into `folder` go: the engine writes elsewhere."""
+        ...
+
     def sizes(self) -> Mapping[Path, int]:
         """Bytes that the recording has written so far, by folder of results."""
         ...
 
-    def discard(self) -> None:
-        """Remove what the recording wrote."""
+    def discard(self) -> tuple[Path, ...]:
+        """Remove what the recording wrote into its own folder; returns new results that lie elsewhere and stay."""
         ...

@@ -117,14 +117,20 @@ def _device_sources(config: Config, identities: Identities) -> list[Collector]:
     return found
 
 
+def log_patterns(config: Config) -> list[Pattern]:
+    """The log files of the Ascend stack and of the engine."""
+    logs = config.collect.logs
+    return [
+        *ascend_patterns(logs.ascend_dir or ascend_log_dir()),
+        *(Pattern("engine", name) for name in logs.engine),
+    ]
+
+
 def _logs(config: Config, lasting: bool) -> LogsCollector:
     logs = config.collect.logs
     kmsg = config.deployment != "sidecar" if logs.kmsg is None else logs.kmsg
     return LogsCollector(
-        [
-            *ascend_patterns(logs.ascend_dir or ascend_log_dir()),
-            *(Pattern("engine", name) for name in logs.engine),
-        ],
+        log_patterns(config),
         positions_file=state_dir() / "log-positions.json",
         remembers=lasting,
         kmsg=Path("/dev/kmsg") if kmsg and not logs.journald else None,

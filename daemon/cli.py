@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -93,6 +94,9 @@ def run(arguments: list[str] | None = None) -> int:
 
 def main() -> None:
     """Entry point of the console script."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of files need not be text in any encoding; what cannot be printed is shown as \\xNN.
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run())
 
 

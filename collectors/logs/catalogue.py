@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from collectors.logs.codes import AclCode, acl_codes, codes_in
 from collectors.logs.faults import Fault, Severity, fault, fault_in, fault_table
+from collectors.logs.formats import parse_line
 
 Playbook = Literal[
     "cann_error",
@@ -44,8 +45,18 @@ PLAYBOOKS: tuple[Playbook, ...] = get_args(Playbook)
 
 Text = Annotated[str, Field(min_length=1, max_length=400)]
 
-_REQUEST_ECHO = re.compile(r"\bReceived request \S{1,120}: prompt: ")
-"""An engine told to log requests quotes what users wrote, which may be anybody's log."""
+_REQUEST_ECHO = re.compile(
+    r"\b(?:Received request \S{1,120}|Request \S{1,120} details): prompt: "
+    r"|\bGenerated response \S{1,120}(?: \([a-z ]{1,40}\))?: output: "
+    r"|\b(?:Receive|Finish)(?: OpenAI)?: obj="
+    r"|\d - \"[A-Z]{3,10} /"
+)
+"""An engine told to log requests quotes what users wrote and what it answered, which may be anybody's log.
+
+The forms are those of vLLM's request logger, SGLang's, and the access log of both (uvicorn).
+"""
+_QUIET = ("debug", "info")
+_QUIET_WORD = re.compile(r"\W{0,4}(?:DEBUG|INFO)\b")
 
 
 class _Entry(BaseModel):
@@ -164,7 +175,8 @@ class Matcher:
         """The signature a line fires, or None.
 
         The device's fault events come first, then the catalogue in its order but for its broad entries, then ACL's
-        codes, then the broad entries. What an engine quotes of a user's prompt fires nothing.
+        codes (not in lines of level debug or info), then the broad entries. What an engine quotes of a request or of an
+        answer fires nothing.
         """
         found = self._find(text)
         return None if found is None or _REQUEST_ECHO.search(text) else found
@@ -180,7 +192,13 @@ class Matcher:
                     return signature
                 broad = broad or signature
         codes = codes_in(text)
-        return self._codes[codes[0]] if codes else broad
+        return self._codes[codes[0]] if codes and not _is_quiet(text) else broad
+
+
+def _is_quiet(text: str) -> bool:
+    """Whether a line says itself that it tells of no fault: a number behind `status` there may be any number."""
+    line = parse_line(text)
+    return bool(_QUIET_WORD.match(text)) if line is None else line.level in _QUIET
 
 
 class Catalogue:

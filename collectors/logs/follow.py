@@ -115,7 +115,8 @@ class Follower:
         for key, position in list(self._positions.items()):
             if key in files:
                 continue
-            folder = Path(position.path).parent
+            real = _real(position)
+            folder = Path(real.path).parent
             if folder not in folders:
                 folders[folder] = siblings(folder, position.kind)
             present = folders[folder]
@@ -126,7 +127,7 @@ class Follower:
                 continue
             size, _ = self._statuses.get(key, (position.offset, 0))
             remark = f"{position.path}: removed before its last {size - position.offset} bytes were read"
-            gone.append(_Former(position, remark if size > position.offset else None))
+            gone.append(_Former(real, remark if size > position.offset else None))
             del self._positions[key]
         return gone
 
@@ -145,7 +146,7 @@ class Follower:
                 self._positions[key] = moved(position, file)
                 continue
             remark = f"{position.path}: was cut or overwritten; lines written just before may be lost"
-            cut.append(_Former(position, remark))
+            cut.append(_Former(_real(position), remark))
             del self._positions[key]
         return cut
 
@@ -249,6 +250,11 @@ class Follower:
         if left:
             reading.backlog[file.kind] = reading.backlog.get(file.kind, 0) + left
         return len(data)
+
+
+def _real(position: Position) -> Position:
+    """The position by the path its link leads to, beside which rotations leave theirs (/var/log/containers)."""
+    return position.model_copy(update={"path": os.path.realpath(position.path)})
 
 
 def _end_of_line(descriptor: int, offset: int) -> tuple[int, bool]:

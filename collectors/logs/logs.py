@@ -15,7 +15,7 @@ from collectors.logs.follow import Follower
 from collectors.logs.journal import Journal
 from collectors.logs.kmsg import KernelLog
 from collectors.logs.position import Positions, load, save
-from collectors.logs.tally import Episode, Tally
+from collectors.logs.tally import Tally
 from collectors.sample import Sample, labels
 
 KERNEL = "kernel"
@@ -63,11 +63,6 @@ class LogsCollector:
         self._kept: Positions | None = None
         self._lines: dict[str, int] = {}
         self._tally = Tally()
-        self._episodes: tuple[Episode, ...] = ()
-
-    def episodes(self) -> list[Episode]:
-        """The latest things that were seen, the newest last; for pages and the doctor."""
-        return list(self._episodes)
 
     async def collect(self, now: float) -> list[Sample]:
         """Read what is new; raises CollectorError while an earlier reading hangs. `notes` tells what is not read."""
@@ -102,8 +97,6 @@ class LogsCollector:
             self._tally.add(kind, path, events_of(lines, catalogue()), now)
         self._save(follower, notes)
         self._tell(now, remarks)
-        # Whole at once: pages read these while a pass goes on in its thread.
-        self._episodes = tuple(self._tally.episodes())
         self.notes = tuple([*notes, *remarks][:MAX_NOTES])
         return self._samples(now, reading.backlog)
 

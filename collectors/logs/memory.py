@@ -2,7 +2,8 @@
 
 `NPU out of memory. Tried to allocate 72.00 MiB (NPU 0; 61.27 GiB total capacity; 56.05 GiB already allocated;
 56.05 GiB current active; 5.04 MiB free; 58.39 GiB reserved in total by PyTorch)`, as torch_npu's caching allocator
-writes it. The units are powers of 1024, the figures are rounded to two decimals.
+writes it; its allocator of workspaces writes `NPUWorkspaceAllocator tried to allocate 72.00 MiB(NPU 0; ...)`. The
+units are powers of 1024, the figures are rounded to two decimals.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ MARK = "NPU out of memory"
 
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) (bytes|KiB|MiB|GiB|TiB)\b")
 _UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-_REQUEST = re.compile(r"Tried to allocate ")
+_REQUEST = re.compile(r"[Tt]ried to allocate ")
 _DEVICE = re.compile(r"NPU (\d{1,6})\b")
 _WORDS = {
     "total capacity": "capacity_bytes",

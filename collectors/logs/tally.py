@@ -18,7 +18,7 @@ MAX_DEVICES = 64
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A signature's events from a first one until it is quiet: what pages and the doctor show.
+    """A signature's events from a first one until it is quiet: what the doctor shows.
 
     `first` and `last` are Unix times of reading in seconds, `count` all occurrences, `event` the first one.
     """

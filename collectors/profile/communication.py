@@ -6,6 +6,7 @@ Both are `{step: {"p2p" | "collective": {operation: ...}}}`; times are in ms, si
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -62,20 +63,22 @@ def add_operations(steps: dict[str, Json], gathering: Gathering) -> tuple[int, i
             if transport == "SDMA" or not isinstance(info, dict):
                 continue
             for size, packets in _part(info, "Size Distribution").items():
-                _add_packets(gathering, transport, size, packets)
+                odd += not _add_packets(gathering, transport, size, packets)
     return count, odd
 
 
-def _add_packets(gathering: Gathering, transport: str, size: str, packets: Json) -> None:
+def _add_packets(gathering: Gathering, transport: str, size: str, packets: Json) -> bool:
     if not isinstance(packets, list) or len(packets) != 2:
-        return
-    count, milliseconds = packets
+        return False
+    count, milliseconds = (_figure(value) for value in packets)
     try:
-        megabytes = float(size)
+        megabytes = _figure(float(size))
     except ValueError:
-        return
-    if isinstance(count, int | float) and isinstance(milliseconds, int | float):
-        gathering.transfer(transport, int(count), megabytes * 1e6, milliseconds / 1e3)
+        return False
+    if count is None or milliseconds is None or megabytes is None:
+        return False
+    gathering.transfer(transport, int(count), megabytes * 1e6, milliseconds / 1e3)
+    return True
 
 
 def add_links(steps: dict[str, Json], gathering: Gathering) -> tuple[int, int]:
@@ -86,7 +89,7 @@ def add_links(steps: dict[str, Json], gathering: Gathering) -> tuple[int, int]:
         if TOTAL in group and name != TOTAL:
             continue
         for pair, info in entry.items():
-            ends = re.fullmatch(r"(\d+)-(\d+)", pair)
+            ends = re.fullmatch(r"(\d{1,9})-(\d{1,9})", pair)
             if ends is None or not isinstance(info, dict):
                 odd += 1
                 continue
@@ -122,5 +125,14 @@ def _part(entry: dict[str, Json], name: str) -> dict[str, Json]:
 
 
 def _number(entry: dict[str, Json], name: str) -> float | None:
-    value = entry.get(name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return _figure(entry.get(name))
+
+
+def _figure(value: Json) -> float | None:
+    """A finite number; JSON as Python writes it also has NaN, Infinity and whole numbers of any length."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None

@@ -5,13 +5,13 @@ The schema is msprof's (MindStudio, `msprof_db`); which tables exist depends on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from collectors.profile.communication import kind_of
 from collectors.profile.gathering import Gathering, Kernel
 from collectors.profile.model import Bandwidth
-from collectors.profile.sqlite import Database, real, text, whole
+from collectors.profile.sqlite import Database, integer, real, text, whole
 
 PIPES = {
     "mac": ("aic_mac_ratio", "mac_ratio", "aic_cube_ratio"),
@@ -33,10 +33,10 @@ class Part:
 def _identity(database: Database, gathering: Gathering) -> None:
     pairs = list(database.rows("SELECT rankId, deviceId FROM RANK_DEVICE_MAP LIMIT 2"))
     if len(pairs) == 1:
-        rank, device = whole(pairs[0][0]), whole(pairs[0][1])
+        rank, device = integer(pairs[0][0]), integer(pairs[0][1])
         # msprof alone knows no ranks and writes -1.
-        gathering.rank = rank if rank >= 0 else gathering.rank
-        gathering.device = str(device)
+        gathering.rank = rank if rank is not None and rank >= 0 else gathering.rank
+        gathering.device = gathering.device if device is None else str(device)
 
 
 def _chip(database: Database, gathering: Gathering) -> None:
@@ -71,15 +71,20 @@ def _kernels(database: Database, gathering: Gathering) -> None:
         LEFT JOIN STRING_IDS i ON i.id = k.inputShapes
         LEFT JOIN STRING_IDS o ON o.id = k.outputShapes
         ORDER BY k.startNs""")  # noqa: S608 - our own words and whole numbers only
-    for start, end, label, type_, core, inputs, outputs, mac, vec, mte2, apart in rows:
+    odd = 0
+    for began, ended, label, type_, core, inputs, outputs, mac, vec, mte2, apart in rows:
+        start, end = integer(began), integer(ended)
+        if start is None or end is None:
+            odd += 1
+            continue
         name = text(label, "(no name)")
         gathering.kernel(
             Kernel(
                 kind_of(name) if apart else text(type_, name),
                 COMMUNICATION if apart else text(core, ""),
                 name,
-                whole(start),
-                max(whole(end) - whole(start), 0) * 1e-9,
+                start,
+                max(end - start, 0) * 1e-9,
                 _shapes(inputs),
                 _shapes(outputs),
                 real(mac),
@@ -87,6 +92,12 @@ def _kernels(database: Database, gathering: Gathering) -> None:
                 real(mte2),
             )
         )
+    _left_out(database, "TASK, COMMUNICATION_OP", odd)
+
+
+def _left_out(database: Database, tables: str, odd: int) -> None:
+    if odd:
+        database.notes.append(f"{database.path}: {tables}: {odd} rows without a time were left out")
 
 
 def _shapes(value: object) -> str | None:
@@ -103,11 +114,17 @@ def _copies(database: Database, gathering: Gathering) -> None:
         {"LEFT JOIN MEMCPY_INFO m ON m.globalTaskId = t.globalTaskId" if sized else ""}
         {"LEFT JOIN ENUM_MEMCPY_OPERATION e ON e.id = m.memcpyOperation" if named else ""}
         WHERE s.value LIKE '%MEMCPY%'""")  # noqa: S608 - our own words only
+    odd = 0
     for duration, size, direction in rows:
-        seconds, length = max(whole(duration), 0) * 1e-9, real(size)
+        took, length = integer(duration), real(size)
+        if took is None:
+            odd += 1
+            continue
+        seconds = max(took, 0) * 1e-9
         gathering.copy(text(direction, "unknown"), seconds, length)
         if length:
             gathering.transfer(f"copy {text(direction, 'unknown')}", 1, length, seconds)
+    _left_out(database, "TASK (copies)", odd)
 
 
 def _transfers(database: Database, gathering: Gathering) -> None:
@@ -117,47 +134,96 @@ def _transfers(database: Database, gathering: Gathering) -> None:
         FROM COMMUNICATION_TASK_INFO c JOIN TASK t ON t.globalTaskId = c.globalTaskId
         LEFT JOIN {"ENUM_HCCL_LINK_TYPE" if named else "STRING_IDS"} e ON e.id = c.linkType
         WHERE c.size > 0 AND c.dstRank NOT IN ({NO_RANK}, -1)""")  # noqa: S608 - our own words only
-    for source, target, link, size, duration in rows:
-        transport, length, seconds = text(link, "unknown"), real(size) or 0.0, max(whole(duration), 0) * 1e-9
-        gathering.link(whole(source), whole(target), transport, length, seconds)
+    odd = 0
+    for origin, end, link, size, duration in rows:
+        source, target, took, length = integer(origin), integer(end), integer(duration), real(size)
+        if source is None or target is None or took is None or length is None:
+            odd += 1
+            continue
+        transport, seconds = text(link, "unknown"), max(took, 0) * 1e-9
+        gathering.link(source, target, transport, length, seconds)
         if source != target:
             gathering.transfer(transport, 1, length, seconds)
+    _left_out(database, "COMMUNICATION_TASK_INFO", odd)
 
 
 def _apis(database: Database, gathering: Gathering) -> None:
     named = database.has("ENUM_API_TYPE", "id", "name")
     rows = database.rows(f"""
-        SELECT {"e.name" if named else "a.type"}, s.value, COUNT(*), SUM(a.endNs - a.startNs), MAX(a.endNs - a.startNs)
+        SELECT {"e.name" if named else "a.type"}, s.value,
+               COUNT(a.endNs - a.startNs), SUM(a.endNs - a.startNs), MAX(a.endNs - a.startNs), COUNT(*)
         FROM CANN_API a LEFT JOIN STRING_IDS s ON s.id = a.name
         {"LEFT JOIN ENUM_API_TYPE e ON e.id = a.type" if named else ""}
         GROUP BY 1, 2""")  # noqa: S608 - our own words only
-    for level, name, count, total, longest in rows:
-        gathering.api(
-            text(level, ""), text(name, "(no name)"), whole(count), whole(total) * 1e-9, whole(longest) * 1e-9
-        )
+    odd = 0
+    for level, name, count, total, longest, number in rows:
+        timed = whole(count)
+        odd += whole(number) - timed
+        if timed:
+            gathering.api(
+                text(level, ""), text(name, "(no name)"), timed, whole(total) * 1e-9, whole(longest) * 1e-9
+            )
+    _left_out(database, "CANN_API", odd)
 
 
 def _memory_record(database: Database, gathering: Gathering) -> None:
-    for name, time, allocated, reserved in database.rows(
+    rows = database.rows(
         "SELECT s.value, timestamp, totalAllocated, totalReserved FROM MEMORY_RECORD "
         "LEFT JOIN STRING_IDS s ON s.id = component"
-    ):
-        gathering.memory(text(name, "(no name)"), whole(time), real(allocated), real(reserved))
+    )
+    _memory(
+        database,
+        gathering,
+        "MEMORY_RECORD",
+        ((text(name, "(no name)"), time, real(held), real(reserved)) for name, time, held, reserved in rows),
+    )
+
+
+def _memory(
+    database: Database,
+    gathering: Gathering,
+    table: str,
+    rows: Iterable[tuple[str, object, float | None, float | None]],
+) -> None:
+    odd = 0
+    for name, time, allocated, reserved in rows:
+        at = integer(time)
+        if at is None:
+            odd += 1
+        else:
+            gathering.memory(name, at, allocated, reserved)
+    _left_out(database, table, odd)
 
 
 def _memory_of_the_device(database: Database, gathering: Gathering) -> None:
-    for name, time, hbm, ddr in database.rows(
+    rows = database.rows(
         "SELECT s.value, timestampNs, hbm, ddr FROM NPU_MEM LEFT JOIN STRING_IDS s ON s.id = type"
-    ):
-        gathering.memory(text(name, "(no name)").upper(), whole(time), None, real(hbm) or real(ddr))
+    )
+    _memory(
+        database,
+        gathering,
+        "NPU_MEM",
+        (
+            (text(name, "(no name)").upper(), time, None, real(hbm) or real(ddr))
+            for name, time, hbm, ddr in rows
+        ),
+    )
 
 
 def _memory_of_modules(database: Database, gathering: Gathering) -> None:
-    for name, time, reserved in database.rows(
+    rows = database.rows(
         "SELECT e.name, timestampNs, totalReserved FROM NPU_MODULE_MEM "
         "LEFT JOIN ENUM_MODULE e ON e.id = moduleId"
-    ):
-        gathering.memory(f"{text(name, '(no name)')} (module)", whole(time), None, real(reserved))
+    )
+    _memory(
+        database,
+        gathering,
+        "NPU_MODULE_MEM",
+        (
+            (f"{text(name, '(no name)')} (module)", time, None, real(reserved))
+            for name, time, reserved in rows
+        ),
+    )
 
 
 def _hbm(database: Database, gathering: Gathering) -> None:

@@ -128,6 +128,9 @@ def _captures(here: Path, names: list[str], inner: list[str], notes: list[str]) 
         return [Capture(path, "db", (path,), _rank_of_name(path.name)) for path in main]
     rank = _rank(here, names)
     text = Capture(here, "text", tuple(tables), rank, device) if tables else None
+    if text and databases and not main:
+        notes.append(f"{here / ANALYSIS}: left out, since it only sums up and the tables beside it tell more")
+        return [text]
     if databases:
         return [Capture(here, "db", tuple(databases), rank, device, text)]
     return [text] if text else []

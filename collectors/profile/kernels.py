@@ -1,4 +1,4 @@
-"""The tables of single device tasks, kernel_details (torch_npu) and op_summary (msprof), and l2_cache beside them."""
+"""The tables of single device tasks, kernel_details (torch_npu) and op_summary (msprof)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from collectors.profile.gathering import Gathering, Kernel
-from collectors.profile.table import Columns, Row, Table, TableError
+from collectors.profile.hits import Hits
+from collectors.profile.table import Columns, Row, Table
 
 KERNELS: Columns = {
     "device": ("Device_id", "Device ID"),
@@ -24,24 +25,14 @@ KERNELS: Columns = {
     "mte2_cube": ("aic_mte2_ratio", "mte2_ratio"),
     "mte2_vector": ("aiv_mte2_ratio",),
 }
-HITS: Columns = {
-    "device": ("Device_id", "Device ID"),
-    "stream": ("Stream Id",),
-    "task": ("Task Id",),
-    "hit": ("Hit Rate",),
-}
-MOST_HITS = 200_000
-"""Hit ratios are held until their task comes by; each takes some hundred bytes."""
 WIDEST_HEAD = 576
 """A last dimension up to this is a head: the input is tokens by heads by head size."""
-
-HitKey = tuple[str | None, str | None, str | None]
 
 
 def add_kernels(
     path: Path,
     device: Callable[[str | None], Gathering],
-    hits: dict[HitKey, float],
+    hits: Hits,
     progress: Callable[[int], None],
     notes: list[str],
 ) -> None:
@@ -56,9 +47,9 @@ def add_kernels(
         gathering = device(row.text("device"))
         gathering.kernel(task)
         if hits:
-            ratio = hits.pop((row.text("device"), row.text("stream"), row.text("task")), None)
-            if ratio is not None:
-                gathering.hit(ratio, rows_of(task))
+            hits.give(
+                gathering, row.text("device"), row.text("stream"), row.text("task"), task.name, rows_of(task)
+            )
     if odd:
         notes.append(f"{path}: {odd} rows without a type or a duration were left out")
     notes += table.notes
@@ -84,26 +75,6 @@ def kernel(row: Row) -> Kernel | None:
         row.number("vec"),
         cube if vector is None else vector if cube is None else max(cube, vector),
     )
-
-
-def read_hits(paths: list[Path], progress: Callable[[int], None], notes: list[str]) -> dict[HitKey, float]:
-    """L2 hit ratios by device, stream and task; the table has many unknown ones, which are left out."""
-    hits: dict[HitKey, float] = {}
-    for path in paths:
-        table = Table(path, HITS, ("task", "hit"), progress)
-        try:
-            for row in table:
-                ratio = row.number("hit")
-                if ratio is None:
-                    continue
-                if len(hits) >= MOST_HITS:
-                    notes.append(f"{path}: only the first {MOST_HITS} hit ratios were read")
-                    break
-                hits[row.text("device"), row.text("stream"), row.text("task")] = ratio
-            notes += table.notes
-        except TableError as error:
-            notes.append(str(error))
-    return hits
 
 
 def rows_of(task: Kernel) -> int | None:

@@ -59,11 +59,15 @@ def read(planned: Plan, progress: Callable[[int], None] = lambda count: None) ->
 
 
 def _twice(profiles: Sequence[RankProfile]) -> list[str]:
-    times = Counter((profile.rank, profile.form) for profile in profiles if profile.rank is not None)
+    times = Counter(
+        (f"device {profile.device}" if profile.rank is None else f"rank {profile.rank}", profile.form)
+        for profile in profiles
+        if profile.rank is not None or profile.device is not None
+    )
     return [
-        f"rank {rank} is there {number} times as {form}: ranks are compared by the first one; "
+        f"{card} is there {number} times as {form}: cards are compared by the first one; "
         "name the folders of one run"
-        for (rank, form), number in times.items()
+        for (card, form), number in times.items()
         if number > 1
     ]
 

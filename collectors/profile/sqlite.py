@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+OF_DEVICES = "deviceId"
+"""The column by which tables name the device of a row."""
+
 
 class Database:
-    """One open database: its tables with their columns, and rows by query. Raises sqlite3.Error."""
+    """One open database: its tables with their columns, and rows by query. Raises sqlite3.Error.
+
+    `notes` say what was left out of it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.notes: list[str] = []
         # Immutable: without it SQLite makes -shm files, and fails in a folder that it may not write.
         self._connection = sqlite3.connect(
             f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True
         )
+        self._connection.execute("PRAGMA temp_store = MEMORY")
         # A name that is not UTF-8 is damaged, but no reason to give up the rest.
         self._connection.text_factory = lambda raw: raw.decode(errors="replace")
         try:
@@ -32,6 +41,25 @@ class Database:
     def has(self, table: str, *columns: str) -> bool:
         """Whether there is such a table with these columns."""
         return table in self._tables and set(columns) <= self._tables[table]
+
+    def devices(self, table: str) -> list[int]:
+        """The devices that a table names, in their order."""
+        if not self.has(table, OF_DEVICES):
+            return []
+        found = self.rows(f'SELECT DISTINCT {OF_DEVICES} FROM "{table}"')  # noqa: S608 - a name of ours
+        return sorted({device for (value,) in found if (device := integer(value)) is not None})
+
+    def narrow(self, device: int, others: Mapping[str, str]) -> None:
+        """Show only the rows of one device; `others` are conditions for tables that do not name it themselves."""
+        for table, columns in self._tables.items():
+            condition = (
+                f"CAST({OF_DEVICES} AS INTEGER) = {device}" if OF_DEVICES in columns else others.get(table)
+            )
+            if condition is not None:
+                # A temporary view stands before a table of its name.
+                self._connection.execute(
+                    f'CREATE TEMP VIEW "{table}" AS SELECT * FROM main."{table}" WHERE {condition}'  # noqa: S608
+                )
 
     def rows(self, query: str, values: Sequence[str] = ()) -> Iterator[tuple[object, ...]]:
         """The rows of a query, one at a time."""
@@ -54,20 +82,26 @@ class Database:
         self._connection.close()
 
 
-def whole(value: object) -> int:
-    """An integer column, 0 if it is empty; some versions store integers as text."""
+def integer(value: object) -> int | None:
+    """An integer column, None if it is empty or no number; some versions store integers as text."""
     try:
-        return int(value) if isinstance(value, int | float | str) else 0
+        return int(value) if isinstance(value, int | float | str) else None
     except (ValueError, OverflowError):
-        return 0
+        return None
+
+
+def whole(value: object) -> int:
+    """A number that is always there, as a count; 0 if it is not."""
+    return integer(value) or 0
 
 
 def real(value: object) -> float | None:
-    """A numeric column; None if it is empty or no number."""
+    """A numeric column; None if it is empty or no finite number."""
     try:
-        return float(value) if isinstance(value, int | float | str) else None
+        number = float(value) if isinstance(value, int | float | str) else None
     except ValueError:
         return None
+    return number if number is not None and math.isfinite(number) else None
 
 
 def text(value: object, unknown: str) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 from collectors.profile.communication import CommunicationError, add_links, add_operations, load
 from collectors.profile.find import Capture
 from collectors.profile.gathering import Gathering
-from collectors.profile.kernels import add_kernels, read_hits
+from collectors.profile.hits import Hits
+from collectors.profile.kernels import add_kernels
 from collectors.profile.model import Bandwidth, RankProfile, Step
 from collectors.profile.table import Columns, Row, Table, TableError
 
@@ -82,7 +83,7 @@ class _TextReader:
         self._notes: list[str] = []
 
     def read(self) -> list[RankProfile]:
-        hits = read_hits(self._named("l2_cache"), self._progress, self._notes)
+        hits = Hits(self._named("l2_cache"), self._progress, self._notes)
         # Both would be the same tasks twice.
         for path in self._named("kernel_details") or self._named("op_summary"):
             self._guarded(path, lambda p: add_kernels(p, self._device, hits, self._progress, self._notes))
@@ -100,8 +101,7 @@ class _TextReader:
         self._hbm()
         for path in self._named("communication"):
             self._guarded(path, self._communication)
-        for (device, _, _), ratio in hits.items():
-            self._device(device).hit(ratio, None)
+        hits.settle(self._devices, lambda: self._device(None))
         return self._results()
 
     def _results(self) -> list[RankProfile]:

@@ -101,7 +101,7 @@ def _writer(path: Path) -> Callable[[Analysis], str]:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UserError(f"--memory-map {path}: {error.strerror or error}", USAGE) from error
     remark(f"memory by component and time is in {path}")

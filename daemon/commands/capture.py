@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -15,6 +17,8 @@ import typer
 from change.engine import EngineError
 from change.lock import EngineLock
 from change.profiler import Capture, Profiler
+from collectors.npu_smi.program import NpuSmi
+from collectors.sample import CollectorError
 from daemon import assembly, credentials, paths
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, remark
@@ -49,14 +53,17 @@ def capture(
     """Record a profile of the running engine, which is slower meanwhile; no trial runs at the same time."""
     settings = configured(config)
     wanted = _ways(way)
-    numbers = _numbers(devices)
+    numbers = None if devices is None else _numbers(devices)
     bounds = Bounds(
         settings.capture.seconds if seconds is None else seconds,
         settings.capture.finish_seconds,
         settings.capture.quota_mib * 1024**2,
         settings.capture.keep,
     )
-    taken = asyncio.run(_take(settings, wanted, bounds, tuple(pid or ()), numbers))
+    try:
+        taken = asyncio.run(_take(settings, wanted, bounds, tuple(pid or ()), numbers))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None  # SIGTERM and SIGHUP are told as Ctrl-C is
     if as_json:
         print_json(
             {
@@ -70,12 +77,21 @@ def capture(
     else:
         for path in taken.folders:
             print(path)
+    for note in taken.notes:
+        remark(note)
     remark(f"{taken.way} recorded {taken.seconds:.1f} s, {taken.size_bytes / 2**20:.1f} MiB")
 
 
 async def _take(
-    settings: Config, ways: tuple[Way, ...], bounds: Bounds, pids: tuple[int, ...], devices: tuple[int, ...]
+    settings: Config,
+    ways: tuple[Way, ...],
+    bounds: Bounds,
+    pids: tuple[int, ...],
+    asked: tuple[int, ...] | None,
 ) -> Capture:
+    _end_as_interrupted()
+    cards = await _cards(settings) if "msprof-system" in ways else {}
+    devices, notes = _one_of_each_card(_device_files(), cards) if asked is None else (asked, ())
     key = credentials.engine_api_key(settings)
     async with (
         httpx2.AsyncClient(
@@ -92,9 +108,48 @@ async def _take(
                 client, settings.engine.url + settings.engine.root_path, settings.capture.engine_folder
             ),
             "msprof-dynamic": DynamicMsprof(tool, pids or _engine_workers()),
-            "msprof-system": SystemMsprof(tool, devices),
+            "msprof-system": SystemMsprof(tool, devices, cards),
         }
-        return await first_way(tuple(known[way] for way in ways), settings.captures, bounds)
+        taken = await first_way(tuple(known[way] for way in ways), settings.captures, bounds)
+    return replace(taken, notes=(*taken.notes, *notes)) if taken.way == "msprof-system" else taken
+
+
+def _end_as_interrupted() -> None:
+    """Let SIGTERM and SIGHUP cancel the recording as Ctrl-C does, so that no profiler is left running."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None  # a coroutine runs in a task
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            loop.add_signal_handler(number, task.cancel)
+
+
+async def _cards(settings: Config) -> Mapping[int, str]:
+    """The card of each device whose physical id npu-smi's table tells (A3); none where it cannot be read."""
+    if not settings.reads_npu_smi:
+        return {}
+    source = settings.collect.npu_smi
+    try:
+        table, _ = await NpuSmi((source.command,), timeout_seconds=source.timeout_seconds).table()
+    except CollectorError:
+        return {}  # most nodes have one device a card, and msprof refuses two dies in its own words
+    return {
+        int(chip.phy_id): chip.npu
+        for chip in table.chips
+        if chip.phy_id is not None and chip.phy_id.isdecimal()
+    }
+
+
+def _one_of_each_card(
+    devices: Sequence[int], cards: Mapping[int, str]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The first device of each card, and what to say of those that are left out."""
+    firsts: dict[int | str, int] = {}
+    for device in devices:
+        firsts.setdefault(cards.get(device, device), device)
+    taken = tuple(firsts.values())
+    left = ", ".join(str(device) for device in devices if device not in taken)
+    note = f"one die of each card is recorded; left out: {left} (--devices chooses others)"
+    return taken, (note,) if left else ()
 
 
 @asynccontextmanager
@@ -135,9 +190,7 @@ def _ways(way: str | None) -> tuple[Way, ...]:
     return found
 
 
-def _numbers(text: str | None) -> tuple[int, ...]:
-    if text is None:
-        return tuple(_device_files())
+def _numbers(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
         raise UserError(f"--devices {text}: expected numbers, as in 0,1", USAGE)

@@ -1,4 +1,4 @@
-"""What is found here: devices, tools, versions, engine, plugin, permissions; and the mend for each.
+"""What is found here: devices, tools, versions, engine, plugin, logs, permissions; and the mend for each.
 
 Every look takes a bounded time. Nothing is changed but Trimtab's own: a test file in the run folder, and a store that
 is not there yet is made.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from daemon.config import Config
-from daemon.doctor import access, devices, engine, holders, machine, own, versions
+from daemon.doctor import access, devices, engine, holders, logs, machine, own, versions
 from daemon.doctor.finding import Finding
 
 
@@ -23,6 +23,7 @@ async def examine(config: Config, root: Path = Path("/")) -> list[Finding]:
         *holders.findings(root),
         *await engine.engine(config),
         *await engine.watched(config),
+        *await logs.findings(config),
         *access.findings(config, root),
         *own.folders(config),
         *own.web(config),

@@ -36,19 +36,20 @@ async def record(
     """Record once; raises `ProfilerAbsent`, `ProfilerError`.
 
     A recording that outgrows its quota is ended early and its results are removed; so are those of one that failed or
-    was interrupted.
+    was interrupted. What lies in a folder of the engine's own stays there, and the error names it.
     """
     folder = new_folder(captures, profiler.way, clock())
-    done = False
     try:
-        _need_space(captures, bounds)
+        _need_space(profiler.place(folder), bounds)
         capture = await _recorded(profiler, folder, bounds)
-        done = True
+    except BaseException as error:
+        left = profiler.discard()
+        if left and isinstance(error, ProfilerError):
+            names = ", ".join(map(str, left))
+            raise type(error)(f"{error}; new since the start and left where it is: {names}") from error
+        raise
     finally:
-        if not done:
-            profiler.discard()
-            _remove_empty(folder)
-    _remove_empty(folder)  # the engine writes elsewhere
+        _remove_empty(folder)  # where the engine writes elsewhere, or nothing came
     forget_old(captures, bounds.keep)
     return capture
 
@@ -70,24 +71,27 @@ async def first_way(
 
 
 async def _recorded(profiler: Profiler, folder: Path, bounds: Bounds) -> Capture:
-    began = time.monotonic()
+    lasted, within = 0.0, True
     try:
         try:
             async with asyncio.timeout(START_SECONDS):
                 await profiler.start(folder, bounds.seconds)
         except TimeoutError:
             raise ProfilerError(f"{profiler.way} did not start within {START_SECONDS:g} s") from None
+        began = time.monotonic()
         within = await _until(began + bounds.seconds, profiler, bounds.quota_bytes)
-    finally:
-        # Also when interrupted: an engine left profiling is slow for everybody.
         lasted = time.monotonic() - began
-        await _stopped(profiler, bounds)
+    finally:
+        # Also when interrupted: an engine left profiling is slow for everybody. One that is over its quota already
+        # must still be told to stop.
+        limit = bounds.quota_bytes * (1 if within else 2)
+        within = await _stopped(profiler, bounds, limit) and within
     sizes = {path: size_of(path) for path in profiler.sizes()}
     total = sum(sizes.values())
     if not within or total > bounds.quota_bytes:
         raise ProfilerError(
             f"the recording took {total / 2**20:.0f} MiB, over {bounds.quota_bytes / 2**20:.0f} (capture.quota_mib): "
-            f"it was ended after {lasted:.1f} s and removed; record for a shorter time"
+            f"it was ended after {lasted:.1f} s and given up; record for a shorter time"
         )
     if not total:
         raise ProfilerError(
@@ -106,22 +110,32 @@ async def _until(end: float, profiler: Profiler, quota: int) -> bool:
     return True
 
 
-async def _stopped(profiler: Profiler, bounds: Bounds) -> None:
+async def _stopped(profiler: Profiler, bounds: Bounds, limit: int) -> bool:
+    """End the recording; False, and given up, when its results outgrow `limit` while they are written down."""
+    stopping = asyncio.create_task(profiler.stop())
     try:
         async with asyncio.timeout(bounds.finish_seconds):
-            await profiler.stop()
+            while not stopping.done():
+                await asyncio.wait({stopping}, timeout=LOOK_SECONDS)
+                if sum(profiler.sizes().values()) > limit:
+                    return False
+            await stopping
+            return True
     except TimeoutError:
         raise ProfilerError(
             f"{profiler.way} did not write its results down within {bounds.finish_seconds:g} s "
             "(capture.finish_seconds); look whether it still records"
         ) from None
+    finally:
+        stopping.cancel()
+        await asyncio.gather(stopping, return_exceptions=True)
 
 
-def _need_space(captures: Path, bounds: Bounds) -> None:
-    free = free_bytes(captures)
+def _need_space(place: Path, bounds: Bounds) -> None:
+    free = free_bytes(place)
     if free < bounds.quota_bytes:
         raise ProfilerError(
-            f"{captures} has {free / 2**20:.0f} MiB free, a recording may take {bounds.quota_bytes / 2**20:.0f}: "
+            f"{place} has {free / 2**20:.0f} MiB free, a recording may take {bounds.quota_bytes / 2**20:.0f}: "
             "free some space, or lower capture.quota_mib"
         )
 

@@ -6,8 +6,6 @@ They exist only where the engine was started for it (vLLM: `--profiler-config` w
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -33,7 +31,7 @@ class EngineProfiler:
         self._client = client
         self._url = url.rstrip("/")
         self._results = results
-        self._before: frozenset[Path] = frozenset()
+        self._before: frozenset[Path] | None = None
         self._running = False
 
     async def start(self, folder: Path, seconds: float) -> None:
@@ -45,7 +43,12 @@ class EngineProfiler:
                 f"capture.engine_folder {where}: name the folder that the engine writes its profiles to, as it is "
                 "seen from here"
             )
-        self._before = self._entries()
+        try:
+            self._before = _entries(self._results)
+        except OSError as error:
+            raise ProfilerAbsent(
+                f"capture.engine_folder {self._results} cannot be listed ({error.strerror}): let this user read it"
+            ) from error
         # Set before it is asked: an answer that is lost may have started it all the same.
         self._running = True
         await self._post("start_profile")
@@ -56,26 +59,22 @@ class EngineProfiler:
             self._running = False
             await self._post("stop_profile")
 
+    def place(self, folder: Path) -> Path:
+        """See `Profiler`."""
+        return self._results or folder
+
     def sizes(self) -> Mapping[Path, int]:
         """See `Profiler`: whatever came into the engine's folder since the start."""
-        return {path: size_of(path) for path in self._entries() - self._before}
-
-    def discard(self) -> None:
-        """See `Profiler`; what this user may not remove stays."""
-        for path in self.sizes():
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                with contextlib.suppress(OSError):
-                    path.unlink()
-
-    def _entries(self) -> frozenset[Path]:
-        if self._results is None:
-            return frozenset()
+        if self._results is None or self._before is None:
+            return {}
         try:
-            return frozenset(self._results.iterdir())
+            return {path: size_of(path) for path in _entries(self._results) - self._before}
         except OSError:
-            return frozenset()
+            return {}  # it cannot be listed now; what is not known has no size
+
+    def discard(self) -> tuple[Path, ...]:
+        """See `Profiler`: the folder is the engine's, and others may have written there meanwhile; all stays."""
+        return tuple(sorted(self.sizes()))
 
     async def _post(self, what: str) -> None:
         try:
@@ -93,3 +92,11 @@ class EngineProfiler:
         if not response.is_success:
             said = " ".join(response.text[:ANSWER_CHARACTERS].split())
             raise ProfilerError(f"{self._url} answers {what} with HTTP {response.status_code}: {said}")
+
+
+def _entries(folder: Path) -> frozenset[Path]:
+    """What is in the folder; nothing while it is not made. Raises OSError."""
+    try:
+        return frozenset(folder.iterdir())
+    except FileNotFoundError:
+        return frozenset()

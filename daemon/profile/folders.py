@@ -56,5 +56,8 @@ def _file_size(path: Path) -> int:
 
 
 def free_bytes(path: Path) -> int:
-    """Free space for this user where `path` is."""
-    return shutil.disk_usage(path).free
+    """Free space for this user where `path` is or will be; raises `ProfilerError`."""
+    try:
+        return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
+    except (OSError, StopIteration) as error:
+        raise ProfilerError(f"{path}: its free space cannot be read ({error})") from error

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import shutil
 import signal
@@ -126,10 +127,16 @@ class _Msprof:
         """See `Profiler`."""
         return {} if self._folder is None else {self._folder: size_of(self._folder)}
 
-    def discard(self) -> None:
+    def place(self, folder: Path) -> Path:
         """See `Profiler`."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        return folder
+
+    def discard(self) -> tuple[Path, ...]:
+        """See `Profiler`; what could not be removed stays."""
+        if self._folder is None:
+            return ()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return (self._folder,) if self._folder.exists() else ()
 
     async def _export(self) -> None:
         """Older versions leave raw data: have it exported. Nothing recorded is no reason to."""
@@ -166,7 +173,7 @@ class DynamicMsprof(_Msprof):
     async def stop(self) -> None:
         """See `Profiler`."""
         if not self._recording:
-            await self._tool.ended()
+            await self._tool.abort()
             return
         self._recording = False
         try:
@@ -202,7 +209,7 @@ class SystemMsprof(_Msprof):
         super().__init__(command)
         self._devices = tuple(devices)
         self._cards = dict(cards or {})
-        self._ends = 0.0
+        self._ends = math.inf
 
     async def start(self, folder: Path, seconds: float) -> None:
         """See `Profiler`."""

@@ -22,8 +22,8 @@ def examine(
 ) -> list[Finding]:
     """Findings, the gravest first.
 
-    Ranks are compared within one form, since the forms measure the same run a little differently. `hbm_nominal` is
-    the chip's HBM bandwidth in bytes per second, `installed` the vllm-ascend whose switches are named.
+    Ranks and links are compared within one form, since the forms measure the same run a little differently.
+    `hbm_nominal` is the chip's HBM bandwidth in bytes per second, `installed` the vllm-ascend whose switches are named.
     """
     found: list[Finding] = []
     found += shares.examine(profiles)
@@ -31,15 +31,7 @@ def examine(
     found += gaps.examine(profiles)
     found += fusion.examine(profiles, installed)
     for form in ("text", "db"):
-        found += ranks.examine(_one_of_each_rank([profile for profile in profiles if profile.form == form]))
-    found += links.examine(profiles)
+        alike = [profile for profile in profiles if profile.form == form]
+        found += ranks.examine(alike) + links.examine(alike)
     found += memory.examine(profiles, hbm_nominal)
     return sorted(found, key=lambda finding: _ORDER[finding.severity])
-
-
-def _one_of_each_rank(profiles: Sequence[RankProfile]) -> list[RankProfile]:
-    """The first profile of each rank: two of one rank are two runs, and no two cards."""
-    kept: dict[int | str, RankProfile] = {}
-    for profile in profiles:
-        kept.setdefault(profile.label if profile.rank is None else profile.rank, profile)
-    return list(kept.values())

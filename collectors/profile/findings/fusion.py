@@ -47,6 +47,7 @@ def examine(profiles: Sequence[RankProfile], installed: Installed | None) -> lis
         for neighbours in profile.neighbours:
             if (
                 neighbours.count >= LEAST_COUNT
+                and neighbours.seconds > 0
                 and neighbours.seconds >= OF_COMPUTING * profile.computing_seconds
             ):
                 found.setdefault(neighbours.pattern, []).append((profile, neighbours))

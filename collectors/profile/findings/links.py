@@ -16,16 +16,18 @@ SHOWN = 16
 
 
 def examine(profiles: Sequence[RankProfile]) -> list[Finding]:
-    """Figures of the links, slowest first, and links far below the middle of their transport."""
-    links = [
-        link
-        for profile in profiles
-        for link in profile.links
-        if link.source != link.target and link.bytes >= LEAST_BYTES and link.bytes_per_second is not None
-    ]
-    if not links:
+    """Figures of the links, slowest first, and links far below the middle of their transport.
+
+    A link that several profiles list is told by the first one: two runs of one rank are no two links.
+    """
+    found: dict[tuple[int, int, str], Link] = {}
+    for profile in profiles:
+        for link in profile.links:
+            if link.source != link.target and link.bytes >= LEAST_BYTES and link.bytes_per_second is not None:
+                found.setdefault((link.source, link.target, link.transport), link)
+    if not found:
         return []
-    links.sort(key=_rate)
+    links = sorted(found.values(), key=_rate)
     shown = [figure for link in links[:SHOWN] for figure in _figures(link)]
     findings = [
         Finding(

@@ -1,4 +1,4 @@
-"""What only shows beside other ranks: a slow card, a card that waits, bubbles."""
+"""What only shows beside other ranks: a slow card, a card that waits; and bubbles."""
 
 from __future__ import annotations
 
@@ -18,11 +18,25 @@ BUBBLE_SHARE = 0.30
 
 
 def examine(profiles: Sequence[RankProfile]) -> list[Finding]:
-    """Bubbles of each rank, and with two ranks or more the slow one and the one that waits."""
+    """Bubbles of each profile, and with two cards or more the slow one and the one that waits."""
     findings = _bubbles(profiles)
-    if len(profiles) > 1:
-        findings += _slow(profiles) + _waiting(profiles)
+    cards = _different_cards(profiles)
+    if len(cards) > 1:
+        findings += _slow(cards) + _waiting(cards)
     return findings
+
+
+def _different_cards(profiles: Sequence[RankProfile]) -> list[RankProfile]:
+    """The first profile of each known rank, or else of each known device: two of one card are two runs."""
+    by_rank: dict[int, RankProfile] = {}
+    by_device: dict[str, RankProfile] = {}
+    for profile in profiles:
+        if profile.rank is not None:
+            by_rank.setdefault(profile.rank, profile)
+        elif profile.device is not None:
+            by_device.setdefault(profile.device, profile)
+    # What rank a device has is not known, so the two are not compared with each other.
+    return list(by_rank.values()) or list(by_device.values())
 
 
 def _slow(profiles: Sequence[RankProfile]) -> list[Finding]:
@@ -42,7 +56,8 @@ def _slow(profiles: Sequence[RankProfile]) -> list[Finding]:
             alike = [o for o in others if abs(o.count - operator.count) <= SAME_COUNT * operator.count]
             if not alike:
                 continue
-            longer = operator.mean_seconds / median(o.mean_seconds for o in alike) - 1
+            middle = median(o.mean_seconds for o in alike)
+            longer = operator.mean_seconds / middle - 1 if middle > 0 else 0.0
             if longer >= SLOWER:
                 slow.append((operator, longer))
         if slow:

@@ -16,6 +16,7 @@ from collectors.logs.catalogue import (
     parse_catalogue,
 )
 from collectors.logs.codes import acl_codes
+from collectors.logs.events import events_of
 from collectors.logs.faults import fault, fault_table
 from collectors.logs.line import MAX_LINE
 from tests.prepare import ROOT
@@ -86,9 +87,44 @@ def test_a_code_is_more_telling_than_a_broad_signature() -> None:
     assert fired(line) == "acl_207008"
 
 
-def test_what_a_user_wrote_is_no_sign() -> None:
-    quoted = LINES["npu_out_of_memory"]["fires"]
-    assert fired(f"INFO 02-03 04:05:06 [logger.py:5] Received request chatcmpl-1: prompt: '{quoted}'") is None
+@pytest.mark.parametrize(
+    "form",
+    [
+        "INFO 02-03 04:05:06 [logger.py:5] Received request chatcmpl-1: prompt: '{}', params: x",
+        "DEBUG 02-03 04:05:06 [logger.py:5] Request chatcmpl-1 details: prompt: '{}', prompt_token_ids: [1]",
+        "INFO 02-03 04:05:06 [logger.py:5] Generated response chatcmpl-1: output: '{}', finish_reason: stop",
+        "INFO 02-03 04:05:06 [logger.py:5] Generated response cmpl-1 (streaming complete): output: '{}', a: 1",
+        "[2026-02-03 04:05:06 TP0] Receive: obj=GenerateReqInput(text='{}')",
+        "[2026-02-03 04:05:06] Receive OpenAI: obj={{'messages': '{}'}}",
+        "[2026-02-03 04:05:06] Finish: obj=GenerateReqInput(text='x'), out={{'text': '{}'}}",
+        'INFO:     10.0.0.7:50122 - "GET /v1/models?q={} HTTP/1.1" 404 Not Found',
+    ],
+)
+def test_what_a_user_wrote_is_no_sign(form: str) -> None:
+    for line in LINES.values():
+        assert events_of([form.format(line["fires"])], catalogue()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO status: 200000",
+        "INFO 02-03 04:05:06 [x.py:5] the result is 507014",
+        "[DEBUG] RUNTIME(71,python):2026-02-03-04:05:06.700.800 [api.cc:5]88 ret=507014",
+    ],
+)
+def test_a_code_in_a_line_that_tells_of_no_fault_is_none(line: str) -> None:
+    assert fired(line) is None
+    assert fired(line.replace("INFO", "ERROR").replace("DEBUG", "ERROR")) is not None
+
+
+def test_a_kernel_that_did_not_end_in_time_is_known_without_its_code_too() -> None:
+    assert fired("[Error]: The aicore execution times out.") == "ai_core_timeout"
+    assert (
+        fired("       rtMemcpyAsync execution failed, reason=aicore timeout[FUNC:FuncErrorReason]")
+        == "ai_core_timeout"
+    )
+    assert fired("[ERROR] RUNTIME(71,):x rtSync:ErrCode=507014, desc=[aicore timeout]") == "acl_507014"
 
 
 def test_a_narrowed_search_finds_the_same() -> None:

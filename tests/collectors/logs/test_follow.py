@@ -60,6 +60,30 @@ def test_a_renamed_file_is_read_to_its_end(tmp_path: Path) -> None:
     assert lines(follower.read()) == ["later still"]
 
 
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_link_is_followed_through_the_rotation_of_what_it_leads_to(tmp_path: Path, copied: bool) -> None:
+    pod = tmp_path / "pods" / "engine"
+    pod.mkdir(parents=True)
+    (tmp_path / "containers").mkdir()
+    (tmp_path / "containers" / "engine_default.log").symlink_to(pod / "0.log")
+    log = pod / "0.log"
+    log.write_text("")
+    follower = following(tmp_path / "containers", "*.log")
+    append(log, "one\n")
+    assert lines(follower.read()) == ["one"]
+    append(log, "two\n")
+    if copied:
+        shutil.copy(log, pod / "0.log.20260203")
+        os.truncate(log, 0)
+        append(log, "three, longer than what was read before\n")
+    else:
+        log.rename(pod / "0.log.20260203")
+        log.write_text("three, longer than what was read before\n")
+    reading = follower.read()
+    assert sorted(lines(reading)) == ["three, longer than what was read before", "two"]
+    assert reading.remarks == []
+
+
 @pytest.mark.parametrize("glob", ["engine.log", "engine.log*"])
 def test_a_file_cut_after_it_was_copied_is_read_to_its_end(tmp_path: Path, glob: str) -> None:
     log = tmp_path / "engine.log"

@@ -26,8 +26,8 @@ def written() -> Iterator[str]:
     yield (
         "\n## ACL's codes\n\n"
         "A code counts behind a word that says it is one: `error code:N`, `error code is N`, `ErrCode=N`,\n"
-        "`runtime result = N`, `ret = N`. Its signature is `acl_N`. The severity and, for codes that operators meet, "
-        "cause and\nplaybook stand in the same catalogue.\n"
+        "`runtime result = N`, `ret = N`, and not in lines of level info or debug. Its signature is `acl_N`. The "
+        "severity and,\nfor codes that operators meet, cause and playbook stand in the same catalogue.\n"
     )
     yield TABLE + "\n".join(row(signature) for signature in catalogue().codes.values())
     table = fault_table()

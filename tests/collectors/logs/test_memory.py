@@ -22,6 +22,14 @@ def test_all_figures() -> None:
     )
 
 
+def test_the_allocator_of_workspaces_says_it_in_other_words() -> None:
+    line = (
+        "RuntimeError: NPU out of memory. NPUWorkspaceAllocator tried to allocate 2.00 GiB(NPU 1; 60.00 GiB total "
+        "capacity; 1.50 GiB free). If you want to reduce memory usage, set TASK_QUEUE_ENABLE=1."
+    )
+    assert parse_out_of_memory(line) == OutOfMemory(1, 2 * GIB, 60 * GIB, free_bytes=1.5 * GIB)
+
+
 def test_what_was_left_out_is_unknown() -> None:
     line = "NPU out of memory. Tried to allocate 512 bytes (NPU 0; 30.00 GiB total capacity; ...; 9.00 MiB free ...)"
     found = parse_out_of_memory(line)

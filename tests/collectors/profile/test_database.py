@@ -141,6 +141,57 @@ def test_single_transfers_copies_and_samples_of_a_database(tmp_path: Path) -> No
     assert profile.l2[0].ratio == near(0.8)
 
 
+def test_a_database_of_two_devices_is_two_profiles(tmp_path: Path) -> None:
+    path = captures.database(tmp_path / "msprof_1.db", MIXED, rank=-1)
+    with closing(sqlite3.connect(path)) as base:
+        base.executescript("""
+            UPDATE TASK SET deviceId = 4 WHERE globalTaskId IN (1, 2);
+            INSERT INTO RANK_DEVICE_MAP VALUES (-1, 4);
+            INSERT INTO NPU_INFO VALUES (4, 'Ascend910B4');
+            ALTER TABLE COMMUNICATION_OP ADD COLUMN opId INTEGER;
+            UPDATE COMMUNICATION_OP SET opId = 9;
+            CREATE TABLE COMMUNICATION_TASK_INFO (globalTaskId, srcRank, dstRank, size, linkType, opId);
+            INSERT INTO COMMUNICATION_TASK_INFO VALUES (1, 0, 1, 8000000, 10, 9);
+            CREATE TABLE NPU_MEM (type, ddr, hbm, timestampNs, deviceId);
+            INSERT INTO NPU_MEM VALUES (10, 0, 4096, 1, '3'), (10, 0, 8192, 1, '4');
+            CREATE TABLE CANN_API (startNs, endNs, type, name);
+            INSERT INTO CANN_API VALUES (0, 7, 10, 10);
+        """)
+    found = reading(path)
+    assert [(profile.label, profile.chip) for profile in found.profiles] == [
+        ("device 3", "Ascend910B3"),
+        ("device 4", "Ascend910B4"),
+    ]
+    first, second = found.profiles
+    assert [profile.computing_seconds for profile in found.profiles] == [near(105e-6), near(60.5e-6)]
+    assert [profile.communication_task_seconds for profile in found.profiles] == [0, near(40e-6)]
+    assert [profile.memory[0].peak_reserved_bytes for profile in found.profiles] == [4096, 8192]
+    assert ([len(first.apis), len(second.apis)], [len(first.links), len(second.links)]) == ([1, 0], [0, 1])
+    assert any("holds devices 3, 4" in note for note in found.notes)
+
+
+def test_rows_without_a_time_are_left_out_and_counted(tmp_path: Path) -> None:
+    path = captures.database(tmp_path / "msprof_1.db", MIXED)
+    with closing(sqlite3.connect(path)) as base:
+        base.executescript("""
+            UPDATE TASK SET startNs = NULL WHERE globalTaskId = 0;
+            UPDATE TASK SET endNs = NULL WHERE globalTaskId = 1;
+            CREATE TABLE NPU_MEM (type, ddr, hbm, timestampNs, deviceId);
+            INSERT INTO NPU_MEM VALUES (10, 0, 4096, 5, 3), (10, 0, 8192, NULL, 3), (10, 0, 8192, 'x', 3);
+            CREATE TABLE CANN_API (startNs, endNs, type, name);
+            INSERT INTO CANN_API VALUES (0, 7, 10, 10), (0, NULL, 10, 10), (NULL, 7, 10, 11);
+        """)
+    found = reading(path)
+    (profile,) = found.profiles
+    assert (profile.compute_tasks, profile.computing_seconds) == (2, near(15.5e-6))
+    assert profile.timeline is not None
+    assert profile.timeline.span_seconds < 1
+    assert [(call.count, call.seconds) for call in profile.apis] == [(1, near(7e-9))]
+    assert profile.memory[0].peak_reserved_bytes == 4096
+    for table, count in (("TASK, COMMUNICATION_OP", 2), ("NPU_MEM", 2), ("CANN_API", 2)):
+        assert f"{path}: {table}: {count} rows without a time were left out" in found.notes
+
+
 def test_no_damage_to_a_database_raises(tmp_path: Path) -> None:
     whole = captures.database(tmp_path / "whole" / "msprof_1.db", MIXED).read_bytes()
     # SQLite's own words for this one hold the damaged bytes, which are not UTF-8.

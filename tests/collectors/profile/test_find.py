@@ -40,6 +40,16 @@ def test_the_layout_of_msprof_prefers_the_database_and_keeps_the_tables(tmp_path
     ]
 
 
+def test_what_only_sums_up_does_not_hide_the_tables(tmp_path: Path) -> None:
+    touch(tmp_path / "kernel_details.csv")
+    touch(tmp_path / "analysis.db")
+    found = find(tmp_path)
+    assert [capture.form for capture in found.captures] == ["text"]
+    assert any("analysis.db: left out" in note for note in found.notes)
+    (tmp_path / "kernel_details.csv").unlink()
+    assert [capture.form for capture in find(tmp_path).captures] == ["db"]
+
+
 def test_a_plain_folder_and_a_single_file(tmp_path: Path) -> None:
     table = touch(tmp_path / "rank12" / "op_summary_3.csv")
     for path in (tmp_path, table.parent, table):

@@ -90,6 +90,57 @@ def test_two_runs_of_one_rank_are_no_two_cards(tmp_path: Path) -> None:
     assert "slow_card" not in findings(tmp_path)
 
 
+def test_two_captures_of_one_device_are_no_two_cards(tmp_path: Path) -> None:
+    for name, product in (("a", 100.0), ("b", 200.0)):
+        captures.kernels(
+            tmp_path / name / "op_summary_1.csv", layers(product_us=product), captures.MSPROF, first="0"
+        )
+    assert "slow_card" not in findings(tmp_path)
+    assert any("device 0 is there 2 times as text" in note for note in read(plan([tmp_path])).notes)
+    captures.kernels(
+        tmp_path / "other" / "op_summary_1.csv", layers(product_us=200.0), captures.MSPROF, first="1"
+    )
+    assert findings(tmp_path)["slow_card"].title.startswith("device 1 is slow")
+
+
+def test_captures_of_nobody_knows_which_card_are_not_compared(tmp_path: Path) -> None:
+    for name, product in (("one", 100.0), ("two", 200.0)):
+        captures.kernels(tmp_path / name / "kernel_details.csv", layers(product_us=product))
+    assert "slow_card" not in findings(tmp_path)
+
+
+def test_a_table_of_tasks_that_is_cut_tells_no_gaps(tmp_path: Path) -> None:
+    runs = layers(count=2)
+    late = Run("GatherV2", runs[-1].start_us + 400.0, 20.0)
+    captures.kernels(tmp_path / "kernel_details.csv", [*runs, late])
+    computing = sum(run.us for run in runs) + 20.0
+    captures.steps(tmp_path / "step_trace_time.csv", computing, exposed=0.0, free=330.0)
+    assert "host_gaps" in findings(tmp_path)
+    captures.steps(tmp_path / "step_trace_time.csv", computing * 3, exposed=0.0, free=330.0)
+    assert "host_gaps" not in findings(tmp_path)
+    assert any("gaps between tasks are not told" in note for note in read(plan([tmp_path])).notes)
+    captures.steps(tmp_path / "step_trace_time.csv", computing, exposed=300.0, free=30.0)
+    assert "host_gaps" not in findings(tmp_path)
+    assert any("the steps' free time is 30.0 us" in note for note in read(plan([tmp_path])).notes)
+
+
+def test_tasks_on_several_streams_agree_with_steps_that_count_their_time_once(tmp_path: Path) -> None:
+    runs = [Run("MatMulV2", 0, 100.0), Run("MatMulV2", 10, 90.0), Run("MatMulV2", 300, 100.0)]
+    captures.kernels(tmp_path / "kernel_details.csv", runs)
+    captures.steps(tmp_path / "step_trace_time.csv", 200.0, exposed=0.0, free=200.0)
+    assert read(plan([tmp_path])).notes == ()
+    assert "host_gaps" in findings(tmp_path)
+
+
+def test_tasks_that_took_no_time_are_no_reason_to_fail(tmp_path: Path) -> None:
+    attention = [Run("BatchMatMul", 0, 0.0), Run("SoftmaxV2", 0, 0.0), Run("BatchMatMul", 0, 0.0)]
+    for number in (0, 1):
+        rank(tmp_path, number, run_after_run(attention * 4), [0.0], free_us=0.0)
+    rank(tmp_path, 1, layers(count=1), [0.0], free_us=0.0)
+    rank(tmp_path, 2, [Run("MatMulV2", 0, 0.0)] * 2, [0.0], free_us=0.0)
+    assert "slow_card" not in findings(tmp_path)
+
+
 def test_shares_add_up_and_say_what_was_not_measured(tmp_path: Path) -> None:
     runs = [*layers(), Run("Cast", 9000.0, 240.0, core="AI_CPU", mac=None, vec=None, mte2=None)]
     rank(tmp_path, 0, runs, [400.0], free_us=360.0)
@@ -175,6 +226,16 @@ def test_a_slow_link_is_named_beside_its_like(tmp_path: Path) -> None:
     assert "slow_link" not in findings(tmp_path)
 
 
+def test_a_link_that_two_profiles_list_counts_once(tmp_path: Path) -> None:
+    links = {f"0-{n}": ("HCCS", 10.0, 0.5) for n in range(1, 4)}
+    for name in ("before", "after"):
+        captures.matrix(tmp_path / name / "communication_matrix.json", links)
+    captures.matrix(tmp_path / "last" / "communication_matrix.json", {"0-1": ("HCCS", 10.0, 5.0)})
+    found = findings(tmp_path)
+    assert found["links"].title == "Links between ranks, the slowest 3 of 3"
+    assert "slow_link" not in found
+
+
 def test_unfused_neighbours_that_take_time_are_named_with_what_to_try(tmp_path: Path) -> None:
     attention = [
         Run("BatchMatMul", 0, 50.0),
@@ -214,7 +275,7 @@ def test_l2_hits_that_fall_with_the_length_are_found(tmp_path: Path) -> None:
         captures.table(
             tmp_path / "l2_cache.csv",
             headings,
-            [(2, 100 + n, 0.8 if n < 25 else 0.8 - fall, 0.1, "x") for n in range(50)],
+            [(2, 100 + n, 0.8 if n < 25 else 0.8 - fall, 0.1, runs[n].label) for n in range(50)],
         )
         finding = findings(tmp_path)["l2_hits"]
         assert finding.severity == severity

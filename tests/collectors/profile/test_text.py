@@ -10,7 +10,7 @@ import pytest
 
 from collectors.profile.gathering import MOST_STEPS
 from tests.collectors.profile import captures
-from tests.collectors.profile.captures import MIXED, MSPROF, near, only, reading, run_after_run
+from tests.collectors.profile.captures import MIXED, MSPROF, Run, near, only, reading, run_after_run
 
 
 def test_one_folder_with_two_devices_is_two_profiles(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_the_small_tables_of_a_rank(tmp_path: Path) -> None:
     captures.table(
         out / "l2_cache.csv",
         ("Stream Id", "Task Id", "Hit Rate", "Victim Rate", "Op Name"),
-        [(2, 100, 0.75, 0.1, "a"), (2, 101, None, 0.1, "b"), (9, 9, 0.25, 0.1, "c")],
+        [(2, 100, 0.75, 0.1, MIXED[0].label), (2, 101, None, 0.1, "b"), (9, 9, 0.25, 0.1, "c")],
     )
     (out.parent / "profiler_info_5.json").write_text("{}")
     profile = only(tmp_path)
@@ -121,6 +121,58 @@ def test_the_small_tables_of_a_rank(tmp_path: Path) -> None:
     assert [(hits.length, hits.ratio, hits.count) for hits in profile.l2] == [(None, 0.5, 2), (128, 0.75, 1)]
     assert [note for note in profile.notes if "memory_record" in note and "1 rows" in note]
     assert len(profile.notes) == 1
+
+
+def hits(folder: Path, rows: list[tuple[object, ...]], *extra: str) -> None:
+    captures.table(
+        folder / "l2_cache_1.csv",
+        (*extra, "Stream Id", "Task Id", "Hit Rate", "Victim Rate", "Op Name"),
+        rows,
+    )
+
+
+def test_task_numbers_that_come_round_take_their_hit_ratios_in_turn(tmp_path: Path) -> None:
+    runs = [
+        Run("MatMulV2", 0, 10.0, inputs=f"{length},64;64,64", name=name)
+        for length, name in ((16, "a"), (64, "b"), (256, "a"))
+    ]
+    captures.kernels(tmp_path / "op_summary_1.csv", runs, MSPROF, first="0")
+    text = (tmp_path / "op_summary_1.csv").read_text()
+    (tmp_path / "op_summary_1.csv").write_text(text.replace(",101,", ",100,").replace(",102,", ",100,"))
+    hits(
+        tmp_path,
+        [(2, 100, None, 0.1, "a"), (2, 100, 0.25, 0.1, "b"), (2, 100, 0.5, 0.1, "a"), (2, 7, 0.75, 0.1, "c")],
+    )
+    profile = only(tmp_path)
+    assert [(found.length, found.ratio) for found in profile.l2] == [(None, 0.5), (64, 0.25), (256, 0.5)]
+    assert profile.label == "device 0"
+
+
+def test_hit_ratios_of_nobody_knows_which_device_are_left_out_and_said(tmp_path: Path) -> None:
+    for device in ("0", "1"):
+        captures.kernels(tmp_path / f"op_summary_{device}.csv", MIXED, MSPROF, first=device)
+    hits(tmp_path, [(2, 100, 0.75, 0.1, MIXED[0].label), (2, 100, 0.75, 0.1, "x")])
+    found = reading(tmp_path)
+    assert [(profile.label, profile.l2) for profile in found.profiles] == [("device 0", ()), ("device 1", ())]
+    assert any("l2_cache: 2 hit ratios were left out" in note for note in found.notes)
+    hits(tmp_path, [(1, 2, 100, 0.75, 0.1, MIXED[0].label)], "Device_id")
+    assert [len(profile.l2) for profile in reading(tmp_path).profiles] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "figure", ["NaN", "Infinity", "-Infinity", "1" * 400, "1e999", "true", "null", '"4"']
+)
+def test_a_figure_that_is_none_costs_its_entry(tmp_path: Path, figure: str) -> None:
+    path = captures.communication(tmp_path / "communication.json", [1.0], packets={"2.5": [4, 31.0]})
+    whole = path.read_text()
+    path.write_text(whole.replace("[4, 31.0]", f"[{figure}, 31.0]"))
+    assert any("1 entries without" in note for note in only(tmp_path).notes)
+    path.write_text(whole.replace('"Wait Time(ms)": 0.001', f'"Wait Time(ms)": {figure}'))
+    assert any("1 entries without" in note for note in reading(tmp_path).notes)
+    captures.matrix(
+        tmp_path / "communication_matrix.json", {"0-1": ("HCCS", 8.0, 0.5), "1" * 5000 + "-1": ("a", 1, 1)}
+    )
+    assert any("communication_matrix.json: 1 entries" in note for note in reading(tmp_path).notes)
 
 
 def test_msprof_tables_have_kilobytes_copies_and_hbm(tmp_path: Path) -> None:

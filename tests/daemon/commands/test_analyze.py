@@ -105,6 +105,23 @@ def test_usage_errors_are_code_2(trimtab: Trimtab, words: list[str]) -> None:
     one_line(told)
 
 
+@pytest.mark.parametrize("words", [["--format", "html"], ["--format", "json"]])
+def test_a_folder_whose_name_is_no_text_is_printed(tmp_path: Path, words: list[str]) -> None:
+    named = tmp_path / os.fsdecode(b"run\xff")
+    captures.kernels(named / "kernel_details.csv", captures.MIXED)
+    svg = tmp_path / "memory.svg"
+    done = subprocess.run(
+        [sys.executable, "-m", "daemon.cli", "analyze", "msprof", *words, "--memory-map", str(svg), named],
+        capture_output=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert rb"run\udcff" in done.stdout
+    assert svg.exists()
+
+
 def test_a_bar_is_shown_on_a_terminal(folder: Path) -> None:
     ours, theirs = pty.openpty()
     try:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +13,12 @@ import pytest
 import yaml
 
 from change.lock import EngineLock
+from daemon.commands import capture as command
+from tests.collectors.npu_smi.table_text import Shown, print_table
 from tests.daemon.engine_stand import EngineStand
 from tests.daemon.profile.profilers import script, simulated
 from tests.daemon.trimtab_command import Trimtab, one_line
+from tests.prepare import ROOT
 
 
 @pytest.fixture
@@ -73,6 +80,48 @@ def test_an_engine_that_is_being_changed_is_not_slowed(
     one_line(told)
     assert "a campaign" in told.err
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_ended_ends_msprof(capturing: str, tmp_path: Path, number: signal.Signals) -> None:
+    os.mkfifo(tmp_path / "ran")
+    change(capturing, msprof=script(tmp_path, f"echo $$ > {tmp_path}/ran; exec sleep 600"))
+    words = ["capture", "--way", "msprof-system", "--devices", "0", "--seconds", "300", "-c", capturing]
+    with subprocess.Popen(
+        [sys.executable, "-m", "daemon.cli", *words],
+        cwd=ROOT,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    ) as trimtab:
+        tool = int((tmp_path / "ran").read_text())
+        trimtab.send_signal(number)
+        assert trimtab.wait(30) == 130
+    assert not Path(f"/proc/{tool}").exists()
+    assert list((tmp_path / "captures").iterdir()) == []
+
+
+def test_one_die_of_each_card_is_recorded_unless_others_are_named(
+    trimtab: Trimtab, capturing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    npu_smi = tmp_path / "npu-smi"
+    dies = [
+        Shown(phy // 2, phy % 2, "Ascend910", "OK", None, 40, 0, None, (0, 0), (0, 65536), phy)
+        for phy in range(4)
+    ]
+    table = print_table("B'", dies)
+    npu_smi.write_text(f"#!/bin/sh\ncat <<'END'\n{table}END\n")
+    npu_smi.chmod(0o755)
+    monkeypatch.setattr(command, "_device_files", lambda: [0, 1, 2, 3])
+    words = ("capture", "--way", "msprof-system", "--seconds", "1", "--json", "-c", capturing)
+    told = trimtab(*words)
+    assert told.code == 0, told.err
+    (folder,) = told.json["folders"]
+    assert len(list(Path(folder).rglob("op_summary_1.csv"))) == 2
+    assert told.json["notes"] == [
+        "one die of each card is recorded; left out: 1, 3 (--devices chooses others)"
+    ]
+    told = trimtab(*words, "--devices", "2,3")
+    assert told.code == 1
+    assert "two dies of card" in told.err
 
 
 @pytest.mark.parametrize(

@@ -29,26 +29,37 @@ def simulated(folder: Path) -> str:
 
 @dataclass
 class Engine:
-    """An engine whose profiler writes a file of `size` bytes into `results`."""
+    """An engine whose profiler writes a file of `size` bytes into `results`.
+
+    It takes `start_seconds` to start; with `never_stops` it writes and does not answer.
+    """
 
     results: Path
     size: int = 1000
     status: int = 200
     grows: bool = False
+    start_seconds: float = 0.0
+    never_stops: bool = False
     called: list[str] = field(default_factory=list)
+    times: dict[str, float] = field(default_factory=dict)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def answer(self, request: httpx2.Request) -> httpx2.Response:
         self.called.append(request.url.path)
+        self.times[request.url.path] = asyncio.get_running_loop().time()
         self.asked.set()
         if self.status != 200:
             return httpx2.Response(self.status, text="no")
+        if request.url.path == "/start_profile":
+            await asyncio.sleep(self.start_seconds)
         if request.url.path == "/start_profile" and self.grows:
             (self.results / "growing").write_bytes(b"x" * self.size)
         if request.url.path == "/stop_profile":
             folder = self.results / "rank0_ascend_pt"
             folder.mkdir()
             (folder / "trace.json").write_bytes(b"x" * self.size)
+            if self.never_stops:
+                await asyncio.Event().wait()
         return httpx2.Response(200)
 
     @asynccontextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -57,10 +59,12 @@ def test_an_engine_without_a_profiler_is_absent_with_the_flag_that_it_needs(tmp_
 
 def test_an_engine_whose_folder_is_not_known_is_not_even_asked(tmp_path: Path) -> None:
     engine = Engine(tmp_path)
+    a_file = tmp_path / "file"
+    a_file.write_text("of somebody")
 
     async def scene() -> None:
         async with engine.client() as client:
-            for folder in (None, tmp_path / "nowhere" / "profiles"):
+            for folder in (None, tmp_path / "nowhere" / "profiles", a_file):
                 with pytest.raises(ProfilerAbsent, match=r"capture\.engine_folder"):
                     await record(EngineProfiler(client, URL, folder), tmp_path / "captures", SHORT)
         assert engine.called == []
@@ -68,12 +72,14 @@ def test_an_engine_whose_folder_is_not_known_is_not_even_asked(tmp_path: Path) -
     asyncio.run(scene())
 
 
-def test_results_over_the_quota_end_the_recording_early_and_are_removed(tmp_path: Path) -> None:
+def test_results_over_the_quota_end_the_recording_early_and_the_engines_are_named(tmp_path: Path) -> None:
     engine = Engine(engine_folder(tmp_path), size=2 * 1024**2, grows=True)
 
     async def scene() -> None:
         async with engine.client() as client:
-            with pytest.raises(ProfilerError, match="over 1 "):
+            with pytest.raises(
+                ProfilerError, match=r"over 1 .*left where it is: \S*growing, \S*rank0_ascend_pt$"
+            ):
                 await record(
                     EngineProfiler(client, URL, engine.results),
                     tmp_path / "captures",
@@ -82,7 +88,47 @@ def test_results_over_the_quota_end_the_recording_early_and_are_removed(tmp_path
 
     asyncio.run(asyncio.wait_for(scene(), 20))
     assert engine.called == ["/start_profile", "/stop_profile"]
-    assert [path.name for path in engine.results.iterdir()] == ["from_before"]
+    assert len(list(engine.results.iterdir())) == 3
+
+
+def test_results_that_outgrow_the_quota_while_they_are_written_are_given_up(tmp_path: Path) -> None:
+    engine = Engine(engine_folder(tmp_path), size=2 * 1024**2, never_stops=True)
+
+    async def scene() -> None:
+        async with engine.client() as client:
+            with pytest.raises(ProfilerError, match=r"took 2 MiB, over 1 "):
+                await record(EngineProfiler(client, URL, engine.results), tmp_path / "captures", SHORT)
+
+    asyncio.run(asyncio.wait_for(scene(), 10))
+
+
+def test_what_others_wrote_into_the_engines_folder_stays(tmp_path: Path) -> None:
+    engine = Engine(engine_folder(tmp_path), status=500)
+
+    async def scene() -> None:
+        async with engine.client() as client:
+            profiler = EngineProfiler(client, URL, engine.results)
+            assert profiler.discard() == ()
+            with pytest.raises(ProfilerError, match="answers start_profile with HTTP 500"):
+                await profiler.start(tmp_path, 1.0)
+            others = engine.results / "of_somebody_else"
+            others.mkdir()
+            assert profiler.discard() == (others,)
+            assert others.is_dir()
+
+    asyncio.run(scene())
+
+
+def test_an_engine_that_is_slow_to_start_is_recorded_for_the_whole_time(tmp_path: Path) -> None:
+    engine = Engine(engine_folder(tmp_path), start_seconds=0.3)
+
+    async def scene() -> float:
+        async with engine.client() as client:
+            profiler = EngineProfiler(client, URL, engine.results)
+            await record(profiler, tmp_path / "captures", SHORT)
+        return engine.times["/stop_profile"] - engine.times["/start_profile"]
+
+    assert asyncio.run(scene()) >= 0.3 + SHORT.seconds
 
 
 def test_an_interrupted_recording_stops_the_engines_profiler(tmp_path: Path) -> None:
@@ -101,7 +147,6 @@ def test_an_interrupted_recording_stops_the_engines_profiler(tmp_path: Path) -> 
 
     asyncio.run(scene())
     assert engine.called == ["/start_profile", "/stop_profile"]
-    assert [path.name for path in engine.results.iterdir()] == ["from_before"]
 
 
 def test_a_disk_without_room_for_the_quota_is_not_begun_on(tmp_path: Path) -> None:
@@ -118,6 +163,30 @@ def test_a_disk_without_room_for_the_quota_is_not_begun_on(tmp_path: Path) -> No
 
     asyncio.run(scene())
     assert engine.called == []
+    assert [path.name for path in engine.results.iterdir()] == ["from_before"]
+
+
+def test_the_room_that_counts_is_where_the_engine_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(engine_folder(tmp_path))
+    asked: list[Path] = []
+    usage = shutil.disk_usage
+
+    def looked(path: Path) -> object:
+        asked.append(path)
+        return usage(path)
+
+    monkeypatch.setattr(shutil, "disk_usage", looked)
+
+    async def scene() -> None:
+        async with engine.client() as client:
+            profiler = EngineProfiler(client, URL, engine.results / "not_made_yet")
+            with pytest.raises(ProfilerError, match=r"not_made_yet has .* free"):
+                await record(profiler, tmp_path / "captures", Bounds(quota_bytes=2**60))
+
+    asyncio.run(scene())
+    assert asked == [engine.results]
 
 
 # Through msprof.
@@ -187,6 +256,21 @@ def test_a_tool_that_fails_is_said_in_its_own_words_and_leaves_nothing(
     profiler = SystemMsprof(script(tmp_path, body), [0])
     with pytest.raises(ProfilerError, match=words):
         asyncio.run(record(profiler, tmp_path / "captures", SHORT))
+    assert list((tmp_path / "captures").iterdir()) == []
+
+
+def test_msprof_that_is_interrupted_while_it_starts_is_ended_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ran")
+    profiler = SystemMsprof(script(tmp_path, f"echo > {tmp_path}/ran; exec sleep 600"), [0])
+
+    async def scene() -> None:
+        running = asyncio.create_task(record(profiler, tmp_path / "captures", Bounds(seconds=300)))
+        await asyncio.to_thread((tmp_path / "ran").read_bytes)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(running, 10)
+
+    asyncio.run(scene())
     assert list((tmp_path / "captures").iterdir()) == []
 
 
