@@ -25,11 +25,12 @@ from collectors.sample import Collector, CollectorError
 from daemon import credentials
 from daemon.config import Config, NpuSmiSource
 from daemon.engine.hot import HotEngine
+from daemon.engine_process import EngineProcess
 from daemon.engine_sources import engine_sources, stall_probe
 from daemon.errors import ConfigError
 from daemon.host_sources import host_collectors
 from daemon.modes import Modes
-from daemon.paths import ascend_log_dir, engine_pid, state_dir
+from daemon.paths import ascend_log_dir, state_dir
 from daemon.quiet_hours import QuietHours
 
 
@@ -55,8 +56,9 @@ def collectors(config: Config, history: History, *, lasting: bool = True) -> lis
     With `lasting` false, for a single look, no source keeps where it left off.
     """
     collect = config.collect
+    engine_pid = EngineProcess(config.engine.url).pid
     try:
-        found: list[Collector] = engine_sources(config)
+        found: list[Collector] = engine_sources(config, engine_pid)
         if config.reads_npu_smi:
             found += _npu_smi(collect.npu_smi)
         exporter = collect.npu_exporter

@@ -15,11 +15,12 @@ import typer
 from change.engine import EngineError
 from change.lock import EngineLock
 from change.profiler import Capture, Profiler
-from daemon import assembly, credentials, paths
+from daemon import assembly, credentials
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, remark
 from daemon.config import Config
 from daemon.engine_probe import tls_verification
+from daemon.engine_process import EngineProcess
 from daemon.errors import USAGE, UserError
 from daemon.profile.capture import Bounds, first_way
 from daemon.profile.engine_endpoints import EngineProfiler
@@ -91,7 +92,7 @@ async def _take(
             "engine": EngineProfiler(
                 client, settings.engine.url + settings.engine.root_path, settings.capture.engine_folder
             ),
-            "msprof-dynamic": DynamicMsprof(tool, pids or _engine_workers()),
+            "msprof-dynamic": DynamicMsprof(tool, pids or _engine_workers(settings.engine.url)),
             "msprof-system": SystemMsprof(tool, devices),
         }
         return await first_way(tuple(known[way] for way in ways), settings.captures, bounds)
@@ -114,9 +115,9 @@ async def _alone_with_the_engine(settings: Config) -> AsyncIterator[None]:
             lock.release()
 
 
-def _engine_workers() -> tuple[int, ...]:
-    """The processes below `trimtab serve`'s engine that hold an NPU; none where the engine is not known here."""
-    main = paths.engine_pid()
+def _engine_workers(url: str) -> tuple[int, ...]:
+    """The engine's processes that hold an NPU; none where its process cannot be seen from here."""
+    main = EngineProcess(url).pid()
     if main is None:
         return ()
     try:
