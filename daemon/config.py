@@ -328,6 +328,13 @@ class Config(Section):
         """SQLAlchemy address of the store."""
         return self.store.url or f"sqlite:///{paths.state_dir() / 'trimtab.db'}"
 
+    def own_card(self, npu: str) -> bool | None:
+        """Whether a card is the tuned engine's; None where other engines are watched and no list says whose it is."""
+        engines = self.collect.derived.engines
+        if engines:
+            return npu in engines[0]
+        return None if self.collect.engines else True
+
     @property
     def reads_npu_smi(self) -> bool:
         """Whether npu-smi is run: a sidecar has no devices and must not open them."""
