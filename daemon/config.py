@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from change.knobs import HOT_KNOBS
 from daemon import paths
@@ -26,7 +26,7 @@ from daemon.host_sections import (
     StalledCyclesSource,
 )
 from daemon.quiet_hours import QuietHours, minute_of_day
-from daemon.section import FilePath, RootPath, Seconds, Section, Share, Url
+from daemon.section import FilePath, Interval, RootPath, Seconds, Section, Share, Url
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
 
 Mode = Literal["observe", "advise", "act"]
@@ -160,7 +160,7 @@ class TuneSection(Section):
 class VllmSource(Section):
     """The metrics page of the tuned engine and of those watched beside it."""
 
-    interval_seconds: Seconds = Field(default=1.0, description="how often it is read")
+    interval_seconds: Interval = Field(default=1.0, description="how often it is read")
 
 
 class NpuSmiSource(Section):
@@ -170,12 +170,12 @@ class NpuSmiSource(Section):
     command: Annotated[str, Field(min_length=1)] = Field(
         default="npu-smi", description="program: a name or a path"
     )
-    interval_seconds: Seconds = Field(default=10.0, description="how often it is run")
+    interval_seconds: Interval = Field(default=10.0, description="how often it is run")
     timeout_seconds: Seconds = Field(default=15.0, description="longest wait for it")
     watch: bool = Field(default=True, description="keep one `npu-smi info watch` running")
-    watch_interval_seconds: Seconds = Field(default=1.0, description="how often its last rows are taken")
+    watch_interval_seconds: Interval = Field(default=1.0, description="how often its last rows are taken")
     details: bool = Field(default=True, description="ask `npu-smi info -t TYPE` in rotation")
-    details_interval_seconds: Seconds = Field(default=30.0, description="how often some of them are asked")
+    details_interval_seconds: Interval = Field(default=30.0, description="how often some of them are asked")
 
 
 class NpuExporterSource(Section):
@@ -184,8 +184,8 @@ class NpuExporterSource(Section):
     url: Url | None = Field(
         default=None, description="address of its page, for example http://127.0.0.1:8082/metrics"
     )
-    interval_seconds: Seconds = Field(default=5.0, description="how often it is read")
-    links_interval_seconds: Seconds = Field(
+    interval_seconds: Interval = Field(default=5.0, description="how often it is read")
+    links_interval_seconds: Interval = Field(
         default=30.0, description="how often its figures of single links and ports are read"
     )
 
@@ -200,7 +200,7 @@ class LogsSource(Section):
     engine: list[str] = Field(default=[], description="files with what the engine prints: paths or globs")
     kmsg: bool | None = Field(default=None, description="/dev/kmsg; unset: on, but off in the sidecar shape")
     journald: bool = Field(default=False, description="read the kernel's log of the journal instead")
-    interval_seconds: Seconds = Field(default=5.0, description="how often they are read")
+    interval_seconds: Interval = Field(default=5.0, description="how often they are read")
 
 
 class CollectSection(Section):
@@ -308,6 +308,14 @@ class Config(Section):
     web: WebSection = WebSection()
     store: StoreSection = StoreSection()
 
+    @field_validator("collect")
+    @classmethod
+    def _leaves_devices_alone(cls, collect: CollectSection, known: ValidationInfo) -> CollectSection:
+        if known.data.get("deployment") == "sidecar" and collect.npu_smi.enabled:
+            # An NPU belongs to the first container that opens it: the engine could not have it any more.
+            raise ValueError("npu_smi.enabled: a sidecar never runs npu-smi; give npu_exporter.url instead")
+        return collect
+
     @property
     def run_dir(self) -> Path:
         """The folder shared with the plugin."""
@@ -338,8 +346,7 @@ class Config(Section):
     @property
     def reads_npu_smi(self) -> bool:
         """Whether npu-smi is run: a sidecar has no devices and must not open them."""
-        chosen = self.collect.npu_smi.enabled
-        return self.deployment != "sidecar" if chosen is None else chosen
+        return self.deployment != "sidecar" and self.collect.npu_smi.enabled is not False
 
 
 def section_of(annotation: Any) -> type[Section] | None:
