@@ -183,6 +183,11 @@ class History:
         """Label sets of the live series of a name that carry `labels` (the tuned engine's and the devices' if None)."""
         return [key for key, series in self._carrying(name, labels) if self._live(series)]
 
+    def every_series(self, name: str) -> list[Labels]:
+        """Label sets of the live series of a name, those of the engines that are watched beside the tuned one too."""
+        of_name = self._by_name.get(_metric(name).name, {})
+        return [key for key in sorted(of_name) if self._live(of_name[key])]
+
     def last_samples(self, now: float | None = None) -> list[Sample]:
         """The last reading of every live series in the order of METRICS; `now` leaves out stale ones too."""
         found: list[Sample] = []

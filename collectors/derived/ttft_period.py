@@ -33,7 +33,7 @@ def means_in_steps(times: Floats, counts: Floats, sums: Floats, edges: Floats) -
 
 def samples(history: History, now: float) -> Iterator[Sample]:
     """Of each engine the likeliest period on the scale that shows it best, its strength and its confidence."""
-    for own in history.series("trimtab_engine_ttft_seconds"):
+    for own in history.every_series("trimtab_engine_ttft_seconds"):
         found = [
             (period.confidence, period.strength, period.steps * step)
             for seconds, step in SCALES

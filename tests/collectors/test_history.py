@@ -354,3 +354,14 @@ def test_a_series_ends_when_no_source_gives_it() -> None:
     history.add([Sample(POWER, 4.0, 4.0, own)], source="npu_smi")
     history.end("npu_smi_watch")
     assert history.latest(POWER) is not None, "a source that fails on does not end again what another gives"
+
+
+def test_every_series_are_those_of_watched_engines_too() -> None:
+    history, name = History(), "trimtab_engine_requests_running"
+    tuned, watched = labels(engine="0", model="m"), labels(engine="0", model="m", server="b")
+    history.add([Sample(name, 1.0, 10.0, tuned)], "vllm")
+    history.add([Sample(name, 2.0, 10.0, watched)], "engine:b")
+    assert history.every_series(name) == [tuned, watched]
+    assert history.series(name) == [tuned]
+    history.end("engine:b")
+    assert history.every_series(name) == [tuned]
