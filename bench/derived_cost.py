@@ -49,6 +49,9 @@ def _cards(chips: int, now: float, draw: random.Random) -> list[Sample]:
         device = labels(device=str(chip))
         samples.append(Sample("npu_allocator_reserved_bytes", 4.5e10 + draw.gauss(0.0, 1e6), now, device))
         samples.append(Sample("npu_allocator_allocated_bytes", 4e10 + draw.gauss(0.0, 1e6), now, device))
+    error = labels(device="0", source="engine")
+    samples.append(Sample("npu_out_of_memory_reserved_bytes", 5.8e10, now, error))
+    samples.append(Sample("npu_out_of_memory_allocated_bytes", 4e10, now, error))
     return samples
 
 
