@@ -131,6 +131,7 @@ class History:
         self._source_time: dict[str, float] = {}
         self._counts = {False: 0, True: 0}
         self._newest = -math.inf
+        self._full: set[bool] = set()
         self.refused = 0
 
     def __len__(self) -> int:
@@ -143,6 +144,7 @@ class History:
         """
         given: set[tuple[str, Labels]] = set()
         newest = -math.inf
+        self._full.clear()
         for sample in samples:
             if isinstance(sample.value, float | int) and math.isnan(sample.value):
                 continue
@@ -296,6 +298,8 @@ class History:
         return True
 
     def _make_room(self, detail: bool) -> bool:
+        if detail in self._full:
+            return False  # no series ends within one `add`, so that one search is enough for all of it
         gone = [
             (series.last.time, name, key)
             for name, of_name in self._by_name.items()
@@ -304,6 +308,7 @@ class History:
             if not self._live(series)
         ]
         if not gone:
+            self._full.add(detail)
             return False
         # A tenth of the room at once: a churn of series must not cost a search each.
         for _, name, key in sorted(gone)[: max(1, self._limits[detail] // 10)]:

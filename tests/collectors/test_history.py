@@ -365,3 +365,25 @@ def test_every_series_are_those_of_watched_engines_too() -> None:
     assert history.series(name) == [tuned]
     history.end("engine:b")
     assert history.every_series(name) == [tuned]
+
+
+def test_room_is_looked_for_once_however_many_series_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def loads(*ages: int, time: float) -> list[Sample]:
+        return [Sample("trimtab_host_load_average", 1.0, time, labels(minutes=str(age))) for age in ages]
+
+    history, looked = History(max_series=3), 0
+    history.add(loads(1, 2, 3, time=10.0), "host")
+
+    def count(series: object, now: float | None = None) -> bool:
+        nonlocal looked
+        looked += 1
+        return True
+
+    with monkeypatch.context() as patch:
+        patch.setattr(history, "_live", count)
+        history.add(loads(*range(4, 504), time=11.0), "other")
+    assert history.refused == 500
+    assert looked == 3
+    history.end("host")
+    history.add(loads(4, time=12.0), "other")
+    assert history.refused == 500, "the next readings look anew"
