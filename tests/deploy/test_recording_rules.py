@@ -25,7 +25,7 @@ INTRODUCTION = """\
 #   has them from 26.0, and not parts of names.
 # - PCIe, RoCE, HCCS and optical figures are there where Trimtab itself reads an npu-exporter.
 #
-# Made from the table in collectors/npu_exporter_names.py:
+# Made from the table in collectors/npu_exporter/names.py:
 # WRITE_GOLDEN=1 pytest tests/deploy/test_recording_rules.py
 
 """
