@@ -183,6 +183,14 @@ def test_nothing_known_is_nothing_said(samples: Callable[[History, float], Itera
     assert list(samples(History(), NOW)) == []
 
 
+def constantly(value: float) -> Callable[[float], float]:
+    return lambda time: value
+
+
+def growing(pace: float) -> Callable[[float], float]:
+    return lambda time: pace * time
+
+
 WATCHED = labels(engine="0", model="m", server="b")
 
 
@@ -191,9 +199,9 @@ def test_each_watched_engine_has_figures_of_its_own() -> None:
     requests(history, rate=2.0, queued=3.5, whole=10.0)
     requests(history, WATCHED, rate=2.0, queued=1.0, whole=10.0)
     for own, running in ((ENGINE, 0.0), (WATCHED, 8.0)):
-        fill(history, "trimtab_engine_requests_running", own, every(1.0, 121.0), lambda t, n=running: n)
+        fill(history, "trimtab_engine_requests_running", own, every(1.0, 121.0), constantly(running))
         fill(history, "trimtab_engine_generation_tokens_total", own, every(1.0, 121.0), lambda t: 3.0 * t)
-        fill(history, "trimtab_engine_preemptions_total", own, every(1.0, 121.0), lambda t, n=running: n * t)
+        fill(history, "trimtab_engine_preemptions_total", own, every(1.0, 121.0), growing(running))
         history.add([Sample("trimtab_engine_kv_cache_usage_ratio", running / 10.0, NOW, own)])
     found = [
         *queue_share.samples(history, NOW),
