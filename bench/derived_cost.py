@@ -49,6 +49,9 @@ def _cards(chips: int, now: float, draw: random.Random) -> list[Sample]:
         device = labels(device=str(chip))
         samples.append(Sample("npu_allocator_reserved_bytes", 4.5e10 + draw.gauss(0.0, 1e6), now, device))
         samples.append(Sample("npu_allocator_allocated_bytes", 4e10 + draw.gauss(0.0, 1e6), now, device))
+    error = labels(device="0", source="engine")
+    samples.append(Sample("npu_out_of_memory_reserved_bytes", 5.8e10, now, error))
+    samples.append(Sample("npu_out_of_memory_allocated_bytes", 4e10, now, error))
     return samples
 
 
@@ -85,25 +88,29 @@ def _engines(engines: int, now: float, start: float, draw: random.Random) -> lis
 
 def measure(history: History, interval_seconds: float = 10.0) -> dict[str, float]:
     """CPU milliseconds of each finding (the second run, warm), and of all per second of collection."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     per_second = 0.0
     for finding in all_findings():
         for _ in range(2):
             began = time.process_time()
-            samples = list(finding.derive(history, NOW))
+            samples = [
+                sample
+                for found in finding.derive(history, NOW)
+                for sample in ([found] if isinstance(found, Sample) else found())
+            ]
             took = (time.process_time() - began) * 1e3
-        found[finding.name] = took
-        found[f"{finding.name}_samples"] = len(samples)
+        figures[finding.name] = took
+        figures[f"{finding.name}_samples"] = len(samples)
         per_second += took / max(finding.every_seconds, interval_seconds)
-    found["per_second"] = per_second
-    found["series"] = len(history)
+    figures["per_second"] = per_second
+    figures["series"] = len(history)
     collector = DerivedCollector(history, interval_seconds=interval_seconds)
     began = time.process_time()
     ticks = 60
     for tick in range(ticks):
         asyncio.run(collector.collect(NOW + tick * interval_seconds))
-    found["collected_per_second"] = (time.process_time() - began) * 1e3 / (ticks * interval_seconds)
-    return found
+    figures["collected_per_second"] = (time.process_time() - began) * 1e3 / (ticks * interval_seconds)
+    return figures
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

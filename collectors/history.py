@@ -134,6 +134,7 @@ class History:
         self._source_time: dict[str, float] = {}
         self._counts = {False: 0, True: 0}
         self._newest = -math.inf
+        self._full: set[bool] = set()
         self.refused = 0
 
     def __len__(self) -> int:
@@ -146,6 +147,7 @@ class History:
         in one that another source has read since. A value that is not a number is no reading. Raises ValueError for
         a name that METRICS does not have.
         """
+        self._full.clear()
         given: dict[tuple[str, Labels], float] = {}
         before = {} if source is None else self._of_source.get(source, {})
         last = math.inf if source is None else self._source_time.get(source, -math.inf)
@@ -191,6 +193,11 @@ class History:
     def series(self, name: str, labels: Labels | None = None) -> list[Labels]:
         """Label sets of the live series of a name that carry `labels` (the tuned engine's and the devices' if None)."""
         return [key for key, series in self._carrying(name, labels) if self._live(series)]
+
+    def every_series(self, name: str) -> list[Labels]:
+        """Label sets of the live series of a name, those of the engines that are watched beside the tuned one too."""
+        of_name = self._by_name.get(_metric(name).name, {})
+        return [key for key in sorted(of_name) if self._live(of_name[key])]
 
     def last_samples(self, now: float | None = None) -> list[Sample]:
         """The last reading of every live series in the order of METRICS; `now` leaves out stale ones too."""
@@ -302,6 +309,8 @@ class History:
         return True
 
     def _make_room(self, detail: bool) -> bool:
+        if detail in self._full:
+            return False  # no series ends within one `add`, so that one search is enough for all of it
         gone = [
             (series.last.time, name, key)
             for name, of_name in self._by_name.items()
@@ -310,6 +319,7 @@ class History:
             if not self._live(series)
         ]
         if not gone:
+            self._full.add(detail)
             return False
         # A tenth of the room at once: a churn of series must not cost a search each.
         for _, name, key in sorted(gone)[: max(1, self._limits[detail] // 10)]:

@@ -23,14 +23,16 @@ from collectors.npu_smi.program import NpuSmi
 from collectors.runner import Runner
 from collectors.sample import Collector, CollectorError
 from daemon import credentials
-from daemon.config import Config, NpuSmiSource
+from daemon.config import Config
 from daemon.engine.hot import HotEngine
+from daemon.engine_process import EngineProcess
 from daemon.engine_sources import engine_sources, stall_probe
 from daemon.errors import ConfigError
 from daemon.host_sources import host_collectors
 from daemon.modes import Modes
-from daemon.paths import ascend_log_dir, engine_pid, state_dir
+from daemon.paths import ascend_log_dir, state_dir
 from daemon.quiet_hours import QuietHours
+from daemon.sections.collect import NpuSmiSource
 
 
 def hot_engine(config: Config) -> HotEngine:
@@ -55,8 +57,9 @@ def collectors(config: Config, history: History, *, lasting: bool = True) -> lis
     With `lasting` false, for a single look, no source keeps where it left off.
     """
     collect = config.collect
+    engine_pid = EngineProcess(config.engine.url).pid
     try:
-        found: list[Collector] = engine_sources(config)
+        found: list[Collector] = engine_sources(config, engine_pid)
         settings = collect.npu_smi
         npu_smi = (
             NpuSmi((settings.command,), timeout_seconds=settings.timeout_seconds)

@@ -62,6 +62,7 @@ class DaemonBody:
             "queue": live.queue(self._history),
             "latency": live.latency(self._history, now),
             "throughput": live.throughput(self._history, now),
+            "signs": live.signs(self._history),
             "slo": slo or None,
             "sources": live.sources(self._runner.health()),
             "campaign": self._campaigns.status(),

@@ -45,9 +45,13 @@ class Campaigns:
         notices: Notices,
         lock_dir: Path,
         ended: Callable[[], None],
+        own_card: Callable[[str], bool | None] = lambda npu: True,
         draw_seed: Callable[[], int] = lambda: secrets.randbits(32),
     ) -> None:
-        """`ended` is called after each campaign, so that a change it left open is ended when that is possible."""
+        """`own_card` says which NPUs are the engine's, None for unknown.
+
+        `ended` is called after each campaign, so that a change it left open is ended when that is possible.
+        """
         self.last_report: dict[str, Any] | None = None
         self._control = control
         self._store = store
@@ -60,6 +64,7 @@ class Campaigns:
         self._notices = notices
         self._lock_dir = lock_dir
         self._ended = ended
+        self._own_card = own_card
         self._draw_seed = draw_seed
         self._tuning: Tuning | None = None
         self._lock: EngineLock | None = None
@@ -121,7 +126,7 @@ class Campaigns:
                 self._control,
                 self._store,
                 self._journal,
-                history_gauges(self._history),
+                history_gauges(self._history, self._own_card),
                 settings,
                 self._slo,
                 engine=self._engine_url,

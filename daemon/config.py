@@ -8,32 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from change.knobs import HOT_KNOBS
 from daemon import paths
-from daemon.derived_section import DerivedSource
-from daemon.device_sections import DcmiSource, HccnSource
-from daemon.engine_sections import EngineSection, ProbeSection, WatchedEngineSection
-from daemon.host_sections import (
-    EnginePagesSource,
-    EngineProcessesSource,
-    EngineThreadsSource,
-    HostSettingsSource,
-    HostSource,
-    InterruptsSource,
-    NumaSource,
-    StalledCyclesSource,
-)
 from daemon.quiet_hours import QuietHours, minute_of_day
-from daemon.section import FilePath, RootPath, Seconds, Section, Share, Url
+from daemon.sections.base import FilePath, RootPath, Seconds, Section, Share
+from daemon.sections.collect import CollectSection
+from daemon.sections.engine import EngineSection
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
 
 Mode = Literal["observe", "advise", "act"]
@@ -164,89 +146,6 @@ class TuneSection(Section):
         )
 
 
-class VllmSource(Section):
-    """The metrics page of the tuned engine and of those watched beside it."""
-
-    interval_seconds: Seconds = Field(default=1.0, description="how often it is read")
-
-
-class NpuSmiSource(Section):
-    """The npu-smi command."""
-
-    enabled: bool | None = Field(default=None, description="unset: on, but off in the sidecar shape")
-    command: Annotated[str, Field(min_length=1)] = Field(
-        default="npu-smi", description="program: a name or a path"
-    )
-    interval_seconds: Seconds = Field(default=10.0, description="how often it is run")
-    timeout_seconds: Seconds = Field(default=15.0, description="longest wait for it")
-    watch: bool = Field(default=True, description="keep one `npu-smi info watch` running")
-    watch_interval_seconds: Seconds = Field(default=1.0, description="how often its last rows are taken")
-    details: bool = Field(default=True, description="ask `npu-smi info -t TYPE` in rotation")
-    details_interval_seconds: Seconds = Field(default=30.0, description="how often some of them are asked")
-
-
-class NpuExporterSource(Section):
-    """The npu-exporter's /metrics: the sidecar shape's source of NPU readings."""
-
-    url: Url | None = Field(
-        default=None,
-        description="address of its page, for example http://127.0.0.1:8082/metrics; not beside npu-smi",
-    )
-    interval_seconds: Seconds = Field(default=5.0, description="how often it is read")
-    links_interval_seconds: Seconds = Field(
-        default=30.0, description="how often its figures of single links and ports are read"
-    )
-
-
-class LogsSource(Section):
-    """Logs of the Ascend stack, the engine and the kernel."""
-
-    enabled: bool = Field(default=True, description="read them")
-    ascend_dir: FilePath | None = Field(
-        default=None, description="CANN's log folder; unset: $ASCEND_PROCESS_LOG_PATH, else ~/ascend/log"
-    )
-    engine: list[str] = Field(default=[], description="files with what the engine prints: paths or globs")
-    kmsg: bool | None = Field(default=None, description="/dev/kmsg; unset: on, but off in the sidecar shape")
-    journald: bool = Field(default=False, description="read the kernel's log of the journal instead")
-    interval_seconds: Seconds = Field(default=5.0, description="how often they are read")
-
-
-class CollectSection(Section):
-    """The sources of samples."""
-
-    vllm: VllmSource = VllmSource()
-    npu_smi: NpuSmiSource = NpuSmiSource()
-    npu_exporter: NpuExporterSource = NpuExporterSource()
-    dcmi: DcmiSource = DcmiSource()
-    hccn: HccnSource = HccnSource()
-    host: HostSource = HostSource()
-    numa: NumaSource = NumaSource()
-    engine_processes: EngineProcessesSource = EngineProcessesSource()
-    engine_threads: EngineThreadsSource = EngineThreadsSource()
-    engine_pages: EnginePagesSource = EnginePagesSource()
-    host_settings: HostSettingsSource = HostSettingsSource()
-    interrupts: InterruptsSource = InterruptsSource()
-    stalled_cycles: StalledCyclesSource = StalledCyclesSource()
-    derived: DerivedSource = DerivedSource()
-    logs: LogsSource = LogsSource()
-    engines: list[WatchedEngineSection] = Field(default=[])
-    probe: ProbeSection = ProbeSection()
-
-    def reads_npu_smi(self, deployment: str) -> bool:
-        """Whether npu-smi is run in a shape: a sidecar has no devices and must not open them."""
-        return deployment != "sidecar" if self.npu_smi.enabled is None else self.npu_smi.enabled
-
-    @field_validator("engines")
-    @classmethod
-    def _named_apart(cls, engines: list[WatchedEngineSection]) -> list[WatchedEngineSection]:
-        seen: set[str] = set()
-        for engine in engines:
-            if engine.name in seen:
-                raise ValueError(f"two engines are named {engine.name!r}: each needs a name of its own")
-            seen.add(engine.name)
-        return engines
-
-
 class CaptureSection(Section):
     """Recording what the engine does (`trimtab capture`)."""
 
@@ -322,8 +221,12 @@ class Config(Section):
 
     @field_validator("collect")
     @classmethod
-    def _devices_read_once(cls, collect: CollectSection, info: ValidationInfo) -> CollectSection:
-        if collect.npu_exporter.url is not None and collect.reads_npu_smi(info.data.get("deployment", "sidecar")):
+    def _devices_read_once(cls, collect: CollectSection, known: ValidationInfo) -> CollectSection:
+        shape = known.data.get("deployment", "sidecar")
+        if shape == "sidecar" and collect.npu_smi.enabled:
+            # An NPU belongs to the first container that opens it: the engine could not have it any more.
+            raise ValueError("npu_smi.enabled: a sidecar never runs npu-smi; give npu_exporter.url instead")
+        if collect.npu_exporter.url is not None and collect.reads_npu_smi(shape):
             # They name and number devices differently: each would be there twice, and its memory and power too.
             raise ValueError(
                 "npu-smi and npu-exporter would count each device twice; "
@@ -350,6 +253,13 @@ class Config(Section):
     def store_url(self) -> str:
         """SQLAlchemy address of the store."""
         return self.store.url or f"sqlite:///{paths.state_dir() / 'trimtab.db'}"
+
+    def own_card(self, npu: str) -> bool | None:
+        """Whether a card is the tuned engine's; None where other engines are watched and no list says whose it is."""
+        engines = self.collect.derived.engines
+        if engines:
+            return npu in engines[0]
+        return None if self.collect.engines else True
 
     @property
     def reads_npu_smi(self) -> bool:

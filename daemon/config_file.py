@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from daemon.config import Config, known_keys, section_of
 from daemon.errors import ConfigError
-from daemon.section import Section
+from daemon.sections.base import Section
 from daemon.yaml_file import Document, YamlMistake, dotted, parse
 
 

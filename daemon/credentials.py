@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from daemon.config import Config
-from daemon.engine_sections import WatchedEngineSection
 from daemon.errors import ConfigError
+from daemon.sections.engine import WatchedEngineSection
 
 API_KEY_VARIABLE = "TRIMTAB_ENGINE_API_KEY"
 TOKEN_VARIABLE = "TRIMTAB_TOKEN"  # noqa: S105 - the name of a variable

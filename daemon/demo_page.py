@@ -8,9 +8,11 @@ import math
 import signal
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
-from collectors.engines.vllm import parse_vllm
+from collectors.derived import DerivedCollector
+from collectors.engines.kinds import read_page
 from collectors.history import History
 from collectors.npu_smi.keyed import parse_keyed
 from collectors.npu_smi.program import device_of
@@ -18,11 +20,11 @@ from collectors.npu_smi.samples import section_samples, table_samples, watch_sam
 from collectors.npu_smi.table import parse_table
 from collectors.npu_smi.watch import parse_watch
 from collectors.runner import Runner
-from collectors.sample import Sample
+from collectors.sample import Sample, labels
 from daemon.config import Config, SloSection, StoreSection, TuneSection, WebSection
 from daemon.engine_probe import Probe
-from daemon.engine_sections import EngineSection
 from daemon.loops import Daemon
+from daemon.sections.engine import EngineSection
 from daemon.web_server import listen, local_url
 from sim.node import Node
 from sim.scenario import SCENARIOS
@@ -30,6 +32,8 @@ from sim.scenario import SCENARIOS
 COLLECT_SECONDS = 2.0
 DETAILS_SECONDS = 30.0
 """Simulated seconds between two readings of the node."""
+VERSION = "0.32.0"
+"""Of the vLLM whose metrics page the simulated engine serves."""
 SETTLE_SECONDS = 60.0
 """Simulated seconds before the campaign begins, so that the pages have something to show."""
 
@@ -44,8 +48,17 @@ class NodeEngine:
         self._node = node
 
     async def collect(self, now: float) -> list[Sample]:
-        """Parse the page."""
-        return parse_vllm(self._node.metrics_text(), now)
+        """Parse the page, and say what the engine is."""
+        page = read_page(self._node.metrics_text(), now, "vllm")
+        return page.samples + [
+            Sample(
+                "trimtab_engine_info",
+                1.0,
+                now,
+                labels(kind="vllm", role="both", version=VERSION, **dict(rank)),
+            )
+            for rank in page.ranks()
+        ]
 
 
 class NodeCards:
@@ -87,7 +100,7 @@ class NodeProbe:
 
     async def look(self) -> Probe:
         """It is always there."""
-        return Probe(True, "0.32.0", self._model)
+        return Probe(True, VERSION, self._model)
 
 
 def serve_demo(scenario: str, seed: int, minutes: float | None, speed: float, port: int) -> None:
@@ -97,6 +110,12 @@ def serve_demo(scenario: str, seed: int, minutes: float | None, speed: float, po
     """
     with tempfile.TemporaryDirectory(prefix="trimtab-demo-") as folder:
         asyncio.run(_demo(scenario, seed, minutes, speed, port, Path(folder)))
+
+
+def demo_runner(node: Node, history: History) -> Runner:
+    """What reads the node into a history, and what is derived of it."""
+    sources = (NodeEngine(node), NodeCards(node), DerivedCollector(history))
+    return Runner(sources, history, clock=lambda: node.now)
 
 
 async def _demo(
@@ -123,11 +142,10 @@ async def _demo(
     def clock() -> float:
         return node.now
 
-    def runner(history: History) -> Runner:
-        return Runner((NodeEngine(node), NodeCards(node)), history, clock=clock)
-
     with contextlib.closing(listen(config.web)) as listening:
-        daemon = Daemon(config, node.control, NodeProbe(scenario), clock, runner, lambda: seed)
+        daemon = Daemon(
+            config, node.control, NodeProbe(scenario), clock, partial(demo_runner, node), lambda: seed
+        )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, daemon.stop.set)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from collectors.engines.engine import EngineCollector, Server
@@ -10,16 +11,18 @@ from collectors.engines.stall import RUNNING, rank_stalls
 from collectors.engines.stall_probe import StallProbe, Suspicion
 from collectors.history import History
 from collectors.sample import Collector, CollectorError
-from daemon import credentials
+from daemon import credentials, paths
 from daemon.config import Config
-from daemon.engine_sections import WatchedEngineSection
 from daemon.errors import ConfigError
-from daemon.paths import engine_pid
+from daemon.sections.engine import WatchedEngineSection
 
 
-def engine_sources(config: Config) -> list[Collector]:
+def engine_sources(
+    config: Config, engine_pid: Callable[[], int | None] = paths.engine_pid
+) -> list[Collector]:
     """One source for each engine; the tuned one first, named after its kind where that is configured.
 
+    `engine_pid` gives the tuned engine's main process where it can be seen; it may take its time.
     Raises `ConfigError` for a secret that cannot be read, ValueError for certificates that cannot be used.
     """
     engine = config.engine
@@ -35,7 +38,7 @@ def engine_sources(config: Config) -> list[Collector]:
             kind=engine.kind,
             role=None if engine.role == "auto" else engine.role,
         ),
-        launch=_launch,
+        launch=partial(_launch, engine_pid),
         interval_seconds=config.collect.vllm.interval_seconds,
         timeout_seconds=engine.timeout_seconds,
     )
@@ -78,7 +81,7 @@ def _watched(config: Config, engine: WatchedEngineSection) -> EngineCollector:
     )
 
 
-def _launch() -> Launch | None:
+def _launch(engine_pid: Callable[[], int | None]) -> Launch | None:
     pid = engine_pid()
     return None if pid is None else find_launch(pid)
 

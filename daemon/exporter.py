@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from prometheus_client import CollectorRegistry, make_asgi_app
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -39,7 +38,7 @@ class Exporter:
     """Serves the page; `state` and `clock` (Unix seconds) are asked at each scrape.
 
     A series that is no longer live in the history is not on the page. Samples carry no time stamp: the age of
-    each source's newest sample is a metric of its own. To be asked on the thread that fills the history.
+    each source's newest sample is a metric of its own.
     """
 
     content_type = CONTENT_TYPE_PLAIN_0_0_4
@@ -51,38 +50,18 @@ class Exporter:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(_Page(history, state, clock))
-
-    def page(self) -> bytes:
-        """The whole page in text format 0.0.4."""
-        return generate_latest(self._registry)
-
-    @property
-    def app(self) -> Callable[..., Any]:
-        """An ASGI application that serves the page, in the format the client asks for."""
-        app: Callable[..., Any] = make_asgi_app(self._registry)
-        return app
-
-
-class _Page(Collector):
-    def __init__(self, history: History, state: Callable[[], SelfState], clock: Callable[[], float]) -> None:
         self._history = history
         self._state = state
         self._clock = clock
 
-    def describe(self) -> Iterable[Family]:
-        """None beforehand: the registry would otherwise collect to find out."""
-        return []
-
-    def collect(self) -> Iterator[Family]:
+    def samples(self) -> list[Sample]:
+        """What is on the page now; to be asked on the thread that fills the history."""
         now = self._clock()
-        by_name: dict[str, list[Sample]] = {}
-        for sample in (*self._history.last_samples(now), *self._own(now)):
-            by_name.setdefault(sample.name, []).append(sample)
-        for name, metric in METRICS.items():
-            if name in by_name:
-                yield family(metric, by_name[name])
+        return [*self._history.last_samples(now), *self._own(now)]
+
+    def page(self) -> bytes:
+        """The whole page in text format 0.0.4."""
+        return render(self.samples())
 
     def _own(self, now: float) -> Iterator[Sample]:
         state = self._state()
@@ -96,6 +75,30 @@ class _Page(Collector):
         yield Sample("trimtab_history_refused_samples_total", float(self._history.refused), now)
         for source, newest in sorted(self._history.source_times().items()):
             yield Sample("trimtab_sample_age_seconds", max(0.0, now - newest), now, labels(collector=source))
+
+
+def render(samples: Iterable[Sample]) -> bytes:
+    """The page of these samples, made on any thread: some 5 ms for each thousand of them."""
+    registry = CollectorRegistry()
+    registry.register(_Families(samples))
+    return generate_latest(registry)
+
+
+class _Families(Collector):
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._samples = samples
+
+    def describe(self) -> Iterable[Family]:
+        """None beforehand: the registry would otherwise collect to find out."""
+        return []
+
+    def collect(self) -> Iterator[Family]:
+        by_name: dict[str, list[Sample]] = {}
+        for sample in self._samples:
+            by_name.setdefault(sample.name, []).append(sample)
+        for name, metric in METRICS.items():
+            if name in by_name:
+                yield family(metric, by_name[name])
 
 
 def family(metric: Metric, samples: Iterable[Sample]) -> Family:

@@ -11,10 +11,17 @@ FRESH_SECONDS = 15.0
 """A reading older than this is unknown."""
 
 
-def history_gauges(history: History) -> Callable[[float], Gauges]:
-    """Read the gauges from the history."""
+def history_gauges(
+    history: History, own_card: Callable[[str], bool | None] = lambda npu: True
+) -> Callable[[float], Gauges]:
+    """Read the gauges from the history; `own_card` says of an NPU's number whether it is the engine's, None: unknown.
 
-    def fresh(name: str, now: float) -> list[float]:
+    A card that may be another engine's is in no sum. Its heat counts: of the two mistakes, to abort a trial is the
+    safe one.
+    """
+
+    def fresh(name: str, now: float) -> list[tuple[str, float]]:
+        """Values by the number of the NPU, which is empty for what is no card's."""
         found = []
         for labels in history.series(name):
             sample = history.latest(name, labels)
@@ -23,11 +30,11 @@ def history_gauges(history: History) -> Callable[[float], Gauges]:
                 and isinstance(sample.value, float | int)
                 and now - sample.time <= FRESH_SECONDS
             ):
-                found.append(float(sample.value))
+                found.append((dict(labels).get("npu", ""), float(sample.value)))
         return found
 
     def total(name: str, now: float) -> float | None:
-        values = fresh(name, now)
+        values = [value for _, value in fresh(name, now)]
         return sum(values) if values else None
 
     errors_before: float | None = None
@@ -44,13 +51,14 @@ def history_gauges(history: History) -> Callable[[float], Gauges]:
         return count - before if count >= before else count
 
     def read(now: float) -> Gauges:
-        temperatures = fresh("npu_temperature_celsius", now)
+        heat = [(own_card(npu), value) for npu, value in fresh("npu_temperature_celsius", now)]
+        watts = [value for npu, value in fresh("npu_power_watts", now) if own_card(npu)]
         return Gauges(
             running=total("trimtab_engine_requests_running", now),
             waiting=total("trimtab_engine_requests_waiting", now),
-            temperature=max(temperatures, default=None),
-            watts=total("npu_power_watts", now),
-            npus=len(temperatures) or None,
+            temperature=max((value for own, value in heat if own is not False), default=None),
+            watts=sum(watts) if watts else None,
+            npus=sum(own is True for own, _ in heat) or None,
             errors=errors(now),
         )
 

@@ -21,7 +21,7 @@ from collectors.host.stalled_cycles import StalledCyclesCollector
 from collectors.host.tree import EngineTree
 from collectors.npu_smi.program import NpuSmi
 from collectors.sample import Collector
-from daemon.config import CollectSection
+from daemon.sections.collect import CollectSection
 
 FIRST_PID_NAMESPACE = "pid:[4026531836]"
 """The name every Linux kernel gives the namespace in which process numbers are the host's own."""

@@ -32,6 +32,14 @@ _RATES = {
     "preemptions_per_second": "trimtab_engine_preemptions_total",
 }
 
+LEAST_SKEW_RATIO = 0.1
+"""Few healthy cards of four, and hardly any of more, seem to be so far from the others."""
+_GROWTHS = {
+    "hbm_growth_bytes": "npu_hbm_growth",
+    "process_growth_bytes": "trimtab_engine_process_growth",
+    "host_loss_bytes": "trimtab_host_memory_loss",
+}
+
 
 def devices(history: History) -> list[dict[str, Any]]:
     """One row for each chip that a live source reports, ordered by NPU and chip."""
@@ -72,6 +80,37 @@ def latency(history: History, now: float) -> dict[str, float | None]:
 def throughput(history: History, now: float) -> dict[str, float | None]:
     """Rates of the last minute, per second."""
     return {short: history.rate(name, now, WINDOW_SECONDS) for short, name in _RATES.items()}
+
+
+def signs(history: History) -> list[dict[str, Any]]:
+    """A few of the derived figures (docs/health.md), named by their unit; those of trouble only where there is some.
+
+    Of cards the worst one, with its place. Growth is that of a day at the present pace.
+    """
+    found = [
+        _sign(name, value)
+        for name in ("queue_share_ratio", "kv_free_ratio")
+        if (value := _number(history, f"trimtab_engine_{name}")) is not None
+    ]
+    if _number(history, "trimtab_engine_stall_suspected"):
+        found.append(_sign("stalled_seconds", _number(history, "trimtab_engine_stalled_seconds"), warn=True))
+    for name, least in (("throttled_share_ratio", 0.0), ("skew_ratio", LEAST_SKEW_RATIO)):
+        cards = [
+            (_number(history, f"npu_{name}", own) or 0.0, dict(own)) for own in history.series(f"npu_{name}")
+        ]
+        value, card = max(cards, key=lambda one: abs(one[0]), default=(0.0, {}))
+        if abs(value) > least:
+            place = {key: card.get(key) for key in ("npu", "chip", "of")}
+            found.append(_sign(name, value, warn=True) | place)
+    for name, growth in _GROWTHS.items():
+        low, middle = (_number(history, f"{growth}_{part}bytes_per_hour") for part in ("low_", ""))
+        if low is not None and low > 0.0 and middle is not None:
+            found.append(_sign(name, 24.0 * middle, warn=True))
+    return found
+
+
+def _sign(name: str, value: float | None, *, warn: bool = False) -> dict[str, Any]:
+    return {"name": name, "value": value, "warn": warn, "npu": None, "chip": None, "of": None}
 
 
 def sources(health: Iterable[SourceHealth]) -> list[dict[str, Any]]:

@@ -85,6 +85,7 @@ class Daemon:
             notices=self._notices,
             lock_dir=locks,
             ended=lambda: self._watch.look_again(),
+            own_card=config.own_card,
             draw_seed=draw_seed,
         )
         self._watch = EngineWatch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from starlette.responses import Response
 
 from daemon.config import WebSection
 from daemon.errors import USAGE, UserError
-from daemon.exporter import Exporter
+from daemon.exporter import Exporter, render
 from web.app import end_streams
 from web.bind import is_loopback
 from web.gatekeeper import LOOPBACK_HOSTS
@@ -70,7 +71,8 @@ def add_metrics(app: FastAPI, exporter: Exporter) -> None:
     """Put the exporter's page at /metrics."""
 
     async def metrics(_: Request) -> Response:
-        return Response(exporter.page(), media_type=None, headers={"content-type": exporter.content_type})
+        page = await asyncio.to_thread(render, exporter.samples())
+        return Response(page, media_type=None, headers={"content-type": exporter.content_type})
 
     app.add_route("/metrics", metrics, methods=["GET"], include_in_schema=False)
 

@@ -112,7 +112,7 @@ def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
 
 
 def draw_physics(rng: np.random.Generator) -> Physics:
-    """The field's engine before it is scaled to its load: a knee in prefill, beyond which tokens cost several times more.
+    """The field's engine before it is scaled to its load: beyond a knee in prefill tokens cost several times more.
 
     The knee lies low, so that few budgets reach below it, as their floor holds a decode for every sequence; and there
     is no cliff, so that a bad config is measured rather than aborted.

@@ -81,6 +81,17 @@ class Throughput(Open):
     preemptions_per_second: float | None = None
 
 
+class Sign(Open):
+    """A figure derived from other readings; `warn`: it is there because it tells of trouble."""
+
+    name: str = Field(description="The figure, with its unit: queue_share_ratio, stalled_seconds")
+    value: float | None = None
+    warn: bool = False
+    npu: str | None = Field(default=None, description="Of the card it is about, the worst one")
+    chip: str | None = None
+    of: str | None = Field(default=None, description="What is skewed: utilisation, clock or temperature")
+
+
 class Source(Open):
     """How one source of samples did last."""
 
@@ -134,6 +145,7 @@ class Live(Open):
     queue: Queue = Queue()
     latency: Latency = Latency()
     throughput: Throughput = Throughput()
+    signs: list[Sign] = []
     slo: dict[str, float] | None = Field(default=None, description="{ttft,itl,e2e}_{p50,p90,p99}_seconds")
     sources: list[Source] = []
     campaign: Status | None = None

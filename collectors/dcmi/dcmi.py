@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from collectors.blocking import Blocking
+from collectors.dcmi.codes import NOT_SUPPORTED
 from collectors.dcmi.library import (
     AICORE,
     CUBE,
     HBM_BANDWIDTH,
-    NOT_SUPPORTED,
     OVERALL,
     VECTOR,
     Clock,

@@ -30,7 +30,9 @@ from collectors.sample import CollectorError, Sample
 
 _log = structlog.get_logger("collectors")
 
-Derive = Callable[[History, float], Iterator[Sample]]
+Work = Callable[[], list[Sample]]
+"""What takes long and works on figures taken from the history before: it is done on a thread."""
+Derive = Callable[[History, float], Iterator[Sample] | Iterator[Work]]
 """What a finding is: samples from a history as of a time in Unix seconds; unknown is no sample."""
 
 SLICE_SECONDS = 0.005
@@ -61,7 +63,7 @@ def all_findings(engines: Engines = ()) -> tuple[Finding, ...]:
         Finding("throttling", throttling.samples, 30.0),
         Finding("fragmentation", fragmentation.samples, 60.0),
         # Half a day hardly changes in two minutes, and both are the most work.
-        Finding("ttft_period", ttft_period.samples, 120.0),
+        Finding("ttft_period", ttft_period.works, 120.0),
         Finding("leak", leak.samples, 120.0),
     )
 
@@ -115,8 +117,11 @@ class DerivedCollector:
         began = time.perf_counter()
         defect: str | None = None
         try:
-            for sample in finding.derive(self._history, now):
-                samples.append(sample)
+            for found in finding.derive(self._history, now):
+                if isinstance(found, Sample):
+                    samples.append(found)
+                else:
+                    samples += await asyncio.to_thread(found)
                 if time.perf_counter() - began > SLICE_SECONDS:
                     await asyncio.sleep(0)
                     began = time.perf_counter()

@@ -15,6 +15,8 @@ WINDOW_SECONDS = 120.0
 LEAST_BUSY_SECONDS = 10.0
 """Below this the readings, often a second apart, no longer tell how long the engine was busy."""
 
+TOKENS = "trimtab_engine_generation_tokens_total"
+
 Floats = NDArray[np.float64]
 
 
@@ -27,11 +29,11 @@ def busy_seconds(times: Floats, running: Floats) -> float:
 def samples(history: History, now: float) -> Iterator[Sample]:
     """One sample of each engine that was busy for long enough."""
     start = now - WINDOW_SECONDS
-    for own in history.series("trimtab_engine_requests_running"):
-        times, running = map(np.asarray, history.column("trimtab_engine_requests_running", own, start, now))
-        token_times, tokens = map(
-            np.asarray, history.column("trimtab_engine_generation_tokens_total", own, start, now)
-        )
+    # By the tokens' series: a server that counts them for all of its ranks together is busy while any of them is.
+    for own in history.every_series(TOKENS):
+        read = np.array(history.range("trimtab_engine_requests_running", start, now, own)).reshape(-1, 2)
+        times, running = read.T
+        token_times, tokens = map(np.asarray, history.column(TOKENS, own, start, now))
         # Growth and time must be of the same stretch: only readings that gave both count.
         shared, at, token_at = np.intersect1d(times, token_times, return_indices=True)
         if len(shared) < 2:

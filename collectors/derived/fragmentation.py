@@ -12,6 +12,8 @@ from collectors.sample import Labels, Sample
 
 RESERVED = "npu_allocator_reserved_bytes"
 ALLOCATED = "npu_allocator_allocated_bytes"
+OUT_OF_MEMORY = ("npu_out_of_memory_reserved_bytes", "npu_out_of_memory_allocated_bytes")
+"""What the text of an error says, which is all that another process is told of the allocator."""
 
 BASELINE_SECONDS = 20 * 3600.0
 """How far back the usual share is looked for, which differs from model to model (a healthy one may have 0.3)."""
@@ -50,6 +52,7 @@ def unexplained_growth(times: Floats, reserved: Floats, allocated: Floats) -> fl
 
 def samples(history: History, now: float) -> Iterator[Sample]:
     """Of each card whose allocator is known: the share now, the usual share, and the growth of the gap."""
+    yield from _at_errors(history, now)
     for own in sorted({*history.series(RESERVED)} & {*history.series(ALLOCATED)}):
         latest = _pairs(history, own, now - RECENT_SECONDS, now)
         newest = fragmentation(latest[1][-1:], latest[2][-1:])
@@ -63,6 +66,15 @@ def samples(history: History, now: float) -> Iterator[Sample]:
         if growth is not None:
             name = "npu_allocator_unexplained_growth_bytes_per_hour"
             yield Sample(name, growth * HOUR, now, own)
+
+
+def _at_errors(history: History, now: float) -> Iterator[Sample]:
+    """The share at the last out-of-memory error of each device."""
+    for own in sorted(set.intersection(*({*history.series(name)} for name in OUT_OF_MEMORY))):
+        said = [history.latest(name, own) for name in OUT_OF_MEMORY]
+        reserved, allocated = (np.array([one.value] if one else [], dtype=np.float64) for one in said)
+        for share in fragmentation(reserved, allocated):
+            yield Sample("npu_out_of_memory_fragmentation_ratio", float(share), now, own)
 
 
 def _pairs(history: History, own: Labels, start: float, end: float) -> tuple[Floats, Floats, Floats]:

@@ -10,7 +10,7 @@ from collectors.sample import Labels, Sample
 
 def samples(history: History, now: float) -> Iterator[Sample]:
     """The free share of each engine, and blocks and tokens where the engine says how large its cache is."""
-    for own in history.series("trimtab_engine_kv_cache_usage_ratio"):
+    for own in history.every_series("trimtab_engine_kv_cache_usage_ratio"):
         used = _number(history, "trimtab_engine_kv_cache_usage_ratio", own)
         if used is None or not 0.0 <= used <= 1.0:
             continue

@@ -13,7 +13,7 @@ WINDOW_SECONDS = 120.0
 
 def samples(history: History, now: float) -> Iterator[Sample]:
     """One sample of each engine."""
-    for own in history.series("trimtab_engine_preemptions_total"):
+    for own in history.every_series("trimtab_engine_preemptions_total"):
         rate = history.rate("trimtab_engine_preemptions_total", now, WINDOW_SECONDS, own)
         if rate is not None:
             yield Sample("trimtab_engine_preemptions_per_second", rate, now, own)

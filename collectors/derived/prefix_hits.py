@@ -13,7 +13,7 @@ WINDOW_SECONDS = 300.0
 
 def samples(history: History, now: float) -> Iterator[Sample]:
     """One sample of each engine that looked anything up; an engine without a prefix cache gives none."""
-    for own in history.series("trimtab_engine_prefix_cache_queried_tokens_total"):
+    for own in history.every_series("trimtab_engine_prefix_cache_queried_tokens_total"):
         queried = history.rate("trimtab_engine_prefix_cache_queried_tokens_total", now, WINDOW_SECONDS, own)
         hit = history.rate("trimtab_engine_prefix_cache_hit_tokens_total", now, WINDOW_SECONDS, own)
         if queried and hit is not None:

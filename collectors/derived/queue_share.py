@@ -26,7 +26,7 @@ def queue_share(queued: Distribution, whole: Distribution) -> float | None:
 
 def samples(history: History, now: float) -> Iterator[Sample]:
     """One sample of each engine with enough requests."""
-    for own in history.series("trimtab_engine_e2e_seconds"):
+    for own in history.every_series("trimtab_engine_e2e_seconds"):
         whole = history.distribution("trimtab_engine_e2e_seconds", now, WINDOW_SECONDS, own)
         queued = history.distribution("trimtab_engine_queue_seconds", now, WINDOW_SECONDS, own)
         if whole is None or queued is None:

@@ -18,7 +18,7 @@ NPU are tens of minutes.)"""
 def samples(history: History, now: float) -> Iterator[Sample]:
     """How long each engine has stood still, and whether that is long enough to suspect a stall."""
     start = now - LOOK_BACK_SECONDS
-    for rank in history.series(RUNNING):
+    for rank in history.every_series(RUNNING):
         running = history.range(RUNNING, start, now, rank)
         stalled = stalled_seconds(running, progress_of(history, rank, start, now))
         if stalled is not None:

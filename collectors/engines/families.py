@@ -118,9 +118,10 @@ class PageReader:
         for point in self._parser.parse(text):
             by_family.setdefault(point.family, []).append(point)
         samples: list[Sample] = []
+        ranks = names_ranks(kind, by_family)
         for family in kind.families:
             points = newest(by_family, kind.prefixes, family.names)
-            samples.extend(_canonical(kind, family, points, now))
+            samples.extend(_canonical(kind, family, points, ranks, now))
         if not samples:
             raise PageError(f"the page has none of {kind.title}'s metrics: {kind.absent}")
         more = kind.more(by_family, now)
@@ -142,9 +143,22 @@ def newest(by_family: ByFamily, prefixes: Iterable[str], names: Iterable[str]) -
     return ()
 
 
-def canonical_labels(kind: Kind, pairs: Labels, allowed: Iterable[str], fixed: Labels = ()) -> Labels:
-    """Our labels of a series; an engine without a number is engine 0."""
-    found = {"engine": "0", **dict(fixed)}
+def names_ranks(kind: Kind, by_family: ByFamily) -> bool:
+    """Whether the page tells its data-parallel ranks apart."""
+    told = {label for label, name in kind.labels.items() if name == "engine"}
+    return bool(told) and any(
+        label in told for points in by_family.values() for point in points for label, _ in point.labels
+    )
+
+
+def canonical_labels(
+    kind: Kind, pairs: Labels, allowed: Iterable[str], fixed: Labels = (), *, ranks: bool = False
+) -> Labels:
+    """Our labels of a series.
+
+    Without a rank it is engine 0's, or, where the page tells `ranks` apart, all of theirs together, and has no number.
+    """
+    found = {**({} if ranks else {"engine": "0"}), **dict(fixed)}
     for key, value in pairs:
         name = kind.labels.get(key)
         if name is not None and name in allowed:
@@ -160,12 +174,12 @@ def server_errors(points: Sequence[Point], route_label: str, status_label: str, 
     return [Sample("trimtab_engine_http_errors_total", errors, now)] if inference else []
 
 
-def _canonical(kind: Kind, family: Family, points: Sequence[Point], now: float) -> list[Sample]:
+def _canonical(kind: Kind, family: Family, points: Sequence[Point], ranks: bool, now: float) -> list[Sample]:
     metric = METRICS[family.canonical]
     values: dict[Labels, list[float | Distribution]] = {}
     for point in _once(kind, points):
         if point.value == point.value:  # a value that is not a number is no reading
-            own = canonical_labels(kind, point.labels, metric.labels, family.fixed)
+            own = canonical_labels(kind, point.labels, metric.labels, family.fixed, ranks=ranks)
             values.setdefault(own, []).append(point.value)
     samples: list[Sample] = []
     for pairs, found in values.items():

@@ -12,6 +12,7 @@ from collectors.engines.families import (
     Kind,
     Role,
     canonical_labels,
+    names_ranks,
     newest,
     server_errors,
 )
@@ -59,9 +60,10 @@ _ROLES: dict[str, Role] = {"prefill": "prefill", "decode": "decode"}
 def _more(by_family: ByFamily, now: float) -> Found:
     """The cache's size in 0.5.10, failed answers, and the role."""
     samples: list[Sample] = []
+    ranks = names_ranks(SGLANG, by_family)
     for point in newest(by_family, _PREFIXES, (_CACHE_CONFIG,)):
         pairs = dict(point.labels)
-        own = canonical_labels(SGLANG, point.labels, ("engine", "model"))
+        own = canonical_labels(SGLANG, point.labels, ("engine", "model"), ranks=ranks)
         for label, name in (
             ("num_pages", "trimtab_engine_kv_cache_blocks"),
             ("page_size", "trimtab_engine_kv_cache_block_tokens"),

@@ -75,18 +75,17 @@ def rank_stalls(
     found: dict[Labels, bool | None] = {}
     for rank in history.series(RUNNING, asked):
         running = history.range(RUNNING, start, now, rank)
-        found[rank] = stall(running, progress_of(history, rank, start, now, asked), now, after_seconds)
+        found[rank] = stall(running, progress_of(history, rank, start, now), now, after_seconds)
     return found
 
 
-def progress_of(
-    history: History, rank: Labels, start: float, end: float, server: Labels | None = None
-) -> list[list[tuple[float, float]]]:
+def progress_of(history: History, rank: Labels, start: float, end: float) -> list[list[tuple[float, float]]]:
     """Read the counters by which a rank is judged.
 
     One stuck rank must not hide behind the others' progress; a rank without counters of its own (SGLang counts tokens
     for all ranks together) is judged by its server's.
     """
+    server = tuple(pair for pair in rank if pair[0] == SERVER)
     own = [history.range(name, start, end, rank) for name in PROGRESS]
     return own if any(own) else [history.range(name, start, end, server) for name in PROGRESS]
 

@@ -34,7 +34,7 @@ class EnginePagesCollector(FilesCollector):
         tree: EngineTree,
         *,
         root: Path = Path("/"),
-        interval_seconds: float = 300.0,
+        interval_seconds: float = 240.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(root=root, interval_seconds=interval_seconds)

@@ -10,6 +10,11 @@ from collectors.host.tasks import parse_resident
 from collectors.host.tree import EngineTree
 from collectors.sample import Sample, labels
 
+UNKNOWN = (
+    "the engine's process is not known, so there are no figures of its processes, threads and pages: start it with "
+    "`trimtab serve`, or run Trimtab on its host and as its user or root, with engine.url at a loopback address"
+)
+
 
 class EngineProcessesCollector(FilesCollector):
     """Reads how many processes each part of the engine has, and their resident memory by kind."""
@@ -21,7 +26,7 @@ class EngineProcessesCollector(FilesCollector):
         self._tree = tree
 
     def read(self, now: float) -> list[Sample]:
-        """Read once; no samples while no engine is known."""
+        """Read once; no samples and a note while no engine is known."""
         count: dict[str, int] = defaultdict(int)
         held: dict[tuple[str, str], float] = defaultdict(float)
         for process in self._tree.processes(self._files, now):
@@ -32,6 +37,8 @@ class EngineProcessesCollector(FilesCollector):
                 held[process.role, "private"] += resident.private
                 held[process.role, "file"] += resident.file
                 held[process.role, "shared"] += resident.shared
+        if not count:
+            self._files.note(UNKNOWN)
         samples = [
             Sample("trimtab_engine_processes", float(number), now, labels(process=role))
             for role, number in count.items()

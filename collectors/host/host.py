@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from collectors.blocking import Blocking
+from collectors.host.cpu_time import CpuTime
 from collectors.host.files import SystemFiles
 from collectors.host.tree import EngineTree, read_stat
 from collectors.sample import CollectorError, Sample, labels
@@ -21,7 +22,8 @@ FIRST_CPU_SECONDS = 0.1
 class HostCollector:
     """Reads the host.
 
-    `paths` are directories whose file systems are watched. `tree` finds the engine's processes.
+    `paths` are directories whose file systems are watched. `tree` finds the engine's processes, which
+    are read below `root`.
     """
 
     name = "host"
@@ -31,14 +33,16 @@ class HostCollector:
         paths: Sequence[Path] = (Path("/"),),
         *,
         tree: EngineTree | None = None,
+        root: Path = Path("/"),
         interval_seconds: float = 5.0,
     ) -> None:
         self.interval_seconds = interval_seconds
         self.notes: tuple[str, ...] = ()
         self._paths = tuple(paths)
         self._tree = tree
-        self._files = SystemFiles()
+        self._files = SystemFiles(root)
         self._cpu: tuple[float, float] | None = None
+        self._engine_cpu_time = CpuTime()
         watched = ", ".join(str(path) for path in self._paths)
         self._blocking: Blocking[tuple[list[Sample], list[str]]] = Blocking(
             "host-collector", f"is a file system of {watched} dead?"
@@ -104,8 +108,7 @@ class HostCollector:
         if not alive or len(alive) < len(processes):
             return []  # gone while it was read: absent, not zero
         resident = sum(stat.resident_bytes for stat in alive)
-        # With the children it has reaped, or the sum would fall when one ends.
-        cpu = sum(stat.cpu_seconds + stat.reaped_cpu_seconds for stat in alive)
+        cpu = self._engine_cpu_time.add(alive)
         threads = sum(stat.threads for stat in alive)
         return [
             Sample("trimtab_engine_process_resident_bytes", resident, now),

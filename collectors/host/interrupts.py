@@ -9,7 +9,7 @@ from pathlib import Path
 
 from collectors.host.affinity import PCI_DEVICES, Device, find_affinity, pci_address
 from collectors.host.files import IncompleteError, SystemFiles
-from collectors.host.irq import LONGEST_LINE, Interrupt, InterruptsError, parse_interrupts
+from collectors.host.irq import LONGEST_LINE, Interrupt, InterruptsError, parse_interrupts, read_irq_affinity
 from collectors.host.nodes import Nodes, read_nodes
 from collectors.host.numa_maps import lines_of
 from collectors.host.reading import FilesCollector
@@ -93,23 +93,36 @@ class InterruptsCollector(FilesCollector):
         by_handler: dict[tuple[str, int | None], int] = defaultdict(int)
         by_device: dict[Device, int] = defaultdict(int)
         away: dict[Device, int] = defaultdict(int)
+        led_away: dict[Device, int] = defaultdict(int)
         for one in found:
             handler = self._label(one.interrupt.handler)
+            own = home.get(one.device) if one.device is not None else None
+            to = self._led_to(one.interrupt, nodes) if own is not None else None
+            if one.device is not None and to is not None:
+                led_away[one.device] += to != {own}
             for node, count in _by_node(one.interrupt, nodes).items():
                 by_handler[handler, node] += count
                 if one.device is None:
                     continue
                 by_device[one.device] += count
-                own = home.get(one.device)
                 if own is not None and node is not None:
                     away[one.device] += count if node != own else 0
         samples = [
             Sample("trimtab_host_npu_interrupts_total", float(count), now, _handler_labels(handler, node))
             for (handler, node), count in by_handler.items()
         ]
-        for name, counts in (("npu_interrupts_total", by_device), ("npu_interrupts_off_node_total", away)):
+        for name, counts in (
+            ("npu_interrupts_total", by_device),
+            ("npu_interrupts_off_node_total", away),
+            ("npu_interrupts_led_off_node", led_away),
+        ):
             samples += [Sample(name, float(count), now, device.labels()) for device, count in counts.items()]
         return samples
+
+    def _led_to(self, interrupt: Interrupt, nodes: Nodes) -> frozenset[int] | None:
+        """The nodes whose CPUs get it, else those that may (one that was not set up yet has none); None if unknown."""
+        affinity = read_irq_affinity(self._files, interrupt.irq)
+        return nodes.of_cpus(affinity.effective or affinity.allowed or frozenset()) or None
 
     def _label(self, handler: str) -> str:
         if handler in self._handlers or len(self._handlers) < MAX_HANDLERS:

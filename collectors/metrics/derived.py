@@ -122,6 +122,13 @@ DERIVED_ROWS = (
         "Steady growth of the reserved memory in the last hour that the allocated memory does not explain.",
         "bytes per hour",
     ),
+    Metric(
+        "npu_out_of_memory_fragmentation_ratio",
+        "Share of the reserved memory that was not allocated, at the last out-of-memory error that a log tells of.",
+        "ratio",
+        labels=("device", "source"),
+        combine="max",
+    ),
     # The host.
     Metric(
         "trimtab_host_memory_loss_bytes_per_hour",

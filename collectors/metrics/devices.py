@@ -133,6 +133,11 @@ DEVICE_ROWS = (
         "interrupts",
         "counter",
     ),
+    _device(
+        "interrupts_led_off_node",
+        "Interrupts of the device, by their numbers, that are led to a CPU of another NUMA node than its own.",
+        "interrupts",
+    ),
     _device("hccs_ok", "1 if the links to other devices (HCCS) are healthy, 0 if not.", "1", combine="min"),
     _device("hccs_tx_bytes_total", "Bytes sent to other devices over HCCS.", "bytes", "counter"),
     _device("hccs_rx_bytes_total", "Bytes received from other devices over HCCS.", "bytes", "counter"),

@@ -19,11 +19,12 @@ from change.lock import EngineLock
 from change.profiler import Capture, Profiler
 from collectors.npu_smi.program import NpuSmi
 from collectors.sample import CollectorError
-from daemon import assembly, credentials, paths
+from daemon import assembly, credentials
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, remark
 from daemon.config import Config
 from daemon.engine_probe import tls_verification
+from daemon.engine_process import EngineProcess
 from daemon.errors import USAGE, UserError
 from daemon.profile.capture import Bounds, first_way
 from daemon.profile.engine_endpoints import EngineProfiler
@@ -107,7 +108,7 @@ async def _take(
             "engine": EngineProfiler(
                 client, settings.engine.url + settings.engine.root_path, settings.capture.engine_folder
             ),
-            "msprof-dynamic": DynamicMsprof(tool, pids or _engine_workers()),
+            "msprof-dynamic": DynamicMsprof(tool, pids or _engine_workers(settings.engine.url)),
             "msprof-system": SystemMsprof(tool, devices, cards),
         }
         taken = await first_way(tuple(known[way] for way in ways), settings.captures, bounds)
@@ -129,12 +130,12 @@ async def _cards(settings: Config) -> Mapping[int, str]:
         return {}
     source = settings.collect.npu_smi
     try:
-        table, _ = await NpuSmi((source.command,), timeout_seconds=source.timeout_seconds).table()
+        answer = await NpuSmi((source.command,), timeout_seconds=source.timeout_seconds).table()
     except CollectorError:
         return {}  # most nodes have one device a card, and msprof refuses two dies in its own words
     return {
         int(chip.phy_id): chip.npu
-        for chip in table.chips
+        for chip in answer.said.chips
         if chip.phy_id is not None and chip.phy_id.isdecimal()
     }
 
@@ -169,9 +170,9 @@ async def _alone_with_the_engine(settings: Config) -> AsyncIterator[None]:
             lock.release()
 
 
-def _engine_workers() -> tuple[int, ...]:
-    """The processes below `trimtab serve`'s engine that hold an NPU; none where the engine is not known here."""
-    main = paths.engine_pid()
+def _engine_workers(url: str) -> tuple[int, ...]:
+    """The engine's processes that hold an NPU; none where its process cannot be seen from here."""
+    main = EngineProcess(url).pid()
     if main is None:
         return ()
     try:

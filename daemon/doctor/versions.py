@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
-
-import psutil
 
 from collectors.versions import Version, present, read_versions
-from daemon import paths
 from daemon.doctor.compatibility import VERSIONS, compatibility
 from daemon.doctor.finding import Finding
+from daemon.engine_process import EngineProcess
 
 PACKAGE_PATTERNS = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages")
 
 
 def findings(engine_url: str, root: Path = Path("/")) -> list[Finding]:
     """Read them where the engine runs: its container's files, where its process is known here, else this machine's."""
-    pid = paths.engine_pid() or listener(engine_url)
+    pid = EngineProcess(engine_url).pid()
     place = root / "proc" / str(pid) / "root" if pid is not None else root
     seen = place if _visible(place) else root
     versions = read_versions(seen, site_packages(pid, root) if pid is not None else ())
@@ -28,22 +25,6 @@ def findings(engine_url: str, root: Path = Path("/")) -> list[Finding]:
         versions = [one if one.number is not None else machine.get(one.component, one) for one in versions]
     known = {one.component: one.number for one in versions if one.number is not None}
     return [*map(_row, versions), *compatibility(_named(known)), *_files(root)]
-
-
-def listener(url: str) -> int | None:
-    """The process of this machine that listens at a loopback address, or None."""
-    parts = urlsplit(url)
-    if parts.hostname not in ("127.0.0.1", "localhost", "::1"):
-        return None
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        sockets = psutil.net_connections(kind="tcp")
-    except (psutil.Error, OSError):
-        return None
-    for one in sockets:
-        if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid:
-            return one.pid
-    return None
 
 
 def site_packages(pid: int, root: Path = Path("/")) -> list[Path]:

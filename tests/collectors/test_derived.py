@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -129,6 +130,20 @@ def test_the_event_loop_has_its_turns_while_much_is_derived() -> None:
         return turns
 
     assert asyncio.run(scenario()) >= 4
+
+
+def test_long_work_leaves_the_event_loop_alone() -> None:
+    threads: list[int] = []
+
+    def work() -> list[Sample]:
+        threads.append(threading.get_ident())
+        return [Sample(NAME, 1.0, NOW, ENGINE)]
+
+    def derive(history: History, now: float) -> Iterator[Callable[[], list[Sample]]]:
+        yield work
+
+    assert len(collect(DerivedCollector(History(), findings=(Finding("long", derive),)))) == 1
+    assert threads != [threading.get_ident()]
 
 
 def test_every_row_of_the_table_is_given_with_the_labels_it_says() -> None:

@@ -398,3 +398,36 @@ def test_a_series_ends_when_no_source_gives_it() -> None:
     history.add([Sample(POWER, 4.0, 4.0, own)], source="npu_smi")
     history.end("npu_smi_watch")
     assert history.latest(POWER) is not None, "a source that fails on does not end again what another gives"
+
+
+def test_every_series_are_those_of_watched_engines_too() -> None:
+    history, name = History(), "trimtab_engine_requests_running"
+    tuned, watched = labels(engine="0", model="m"), labels(engine="0", model="m", server="b")
+    history.add([Sample(name, 1.0, 10.0, tuned)], "vllm")
+    history.add([Sample(name, 2.0, 10.0, watched)], "engine:b")
+    assert history.every_series(name) == [tuned, watched]
+    assert history.series(name) == [tuned]
+    history.end("engine:b")
+    assert history.every_series(name) == [tuned]
+
+
+def test_room_is_looked_for_once_however_many_series_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def loads(*ages: int, time: float) -> list[Sample]:
+        return [Sample("trimtab_host_load_average", 1.0, time, labels(minutes=str(age))) for age in ages]
+
+    history, looked = History(max_series=3), 0
+    history.add(loads(1, 2, 3, time=10.0), "host")
+
+    def count(series: object, now: float | None = None) -> bool:
+        nonlocal looked
+        looked += 1
+        return True
+
+    with monkeypatch.context() as patch:
+        patch.setattr(history, "_live", count)
+        history.add(loads(*range(4, 504), time=11.0), "other")
+    assert history.refused == 500
+    assert looked == 3
+    history.end("host")
+    history.add(loads(4, time=12.0), "other")
+    assert history.refused == 500, "the next readings look anew"

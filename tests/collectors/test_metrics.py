@@ -16,7 +16,7 @@ PAGE = ROOT / "docs" / "metrics.md"
 INTRODUCTION = """\
 # Metrics
 
-Everything Trimtab knows by name, in one table (`collectors/metrics.py`). The history, the rules and the `/metrics`
+Everything Trimtab knows by name, in one table (`collectors/metrics/`). The history, the rules and the `/metrics`
 page of the daemon use these names and no others. Units are base units, shares are 0 to 1 (`_ratio`), counters end in
 `_total`. What is not known is absent: no metric is zero because its source failed.
 

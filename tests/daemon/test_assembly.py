@@ -14,9 +14,10 @@ import pytest
 from collectors.history import History
 from collectors.sample import Sample
 from daemon import assembly
-from daemon.config import CollectSection, Config
-from daemon.derived_section import DerivedSource
-from daemon.engine_sections import EngineSection
+from daemon.config import Config
+from daemon.sections.collect import CollectSection
+from daemon.sections.derived import DerivedSource
+from daemon.sections.engine import EngineSection
 from tests.collectors.derived.stories import NOW, by_labels, card, every, fill_values
 from tests.collectors.programs import program
 

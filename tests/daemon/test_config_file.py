@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from collectors.history import History
 from daemon.config import Config, known_keys, shown
 from daemon.config_file import load, read
 from daemon.errors import USAGE, ConfigError
@@ -31,6 +34,18 @@ def test_example(path: Path) -> None:
     assert failure.value.code == USAGE
     assert "hunter2" not in str(failure.value)
     assert len(str(failure.value).splitlines()) == 1
+
+
+def test_no_source_may_be_read_so_seldom_that_its_readings_go_stale() -> None:
+    stale = inspect.signature(History).parameters["stale_seconds"].default
+    intervals = [key for key in known_keys() if key.endswith("interval_seconds")]
+    assert len(intervals) > 10
+    for key in intervals:
+        values: object = stale
+        for part in reversed(key.split(".")):
+            values = {part: values}
+        with pytest.raises(ValidationError, match="less than or equal to"):
+            Config.model_validate(values)
 
 
 def test_there_are_examples_of_both_kinds() -> None:

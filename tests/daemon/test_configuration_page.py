@@ -7,7 +7,7 @@ from typing import Any
 
 from daemon.config import Config, known_keys, section_of
 from daemon.config_file import read
-from daemon.section import Section
+from daemon.sections.base import Section
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
 

@@ -8,8 +8,8 @@ import pytest
 
 from daemon import credentials
 from daemon.config import Config, WebSection
-from daemon.engine_sections import EngineSection
 from daemon.errors import ConfigError
+from daemon.sections.engine import EngineSection
 
 
 def with_engine(**keys: object) -> Config:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import stat
 from pathlib import Path
@@ -128,14 +127,6 @@ def test_the_engines_packages_are_read_in_its_container_and_the_driver_of_the_ma
 
 def test_an_engine_whose_files_cannot_be_seen_is_unknown(tmp_path: Path) -> None:
     assert versions.site_packages(8, tmp_path) == []
-
-
-def test_the_engines_process_is_who_listens_at_its_address() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        assert versions.listener(url) == os.getpid()
-    assert versions.listener(url) is None
-    assert versions.listener("http://192.0.2.1:80") is None
 
 
 # Who holds which NPU.

@@ -6,10 +6,12 @@ import asyncio
 import math
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import httpx2
 import pytest
+from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
 from collectors.engines.vllm import parse_vllm
@@ -20,7 +22,8 @@ from collectors.npu_smi.samples import table_samples
 from collectors.npu_smi.table import parse_table
 from collectors.runner import Runner
 from collectors.sample import CollectorError, Distribution, Sample, labels
-from daemon.exporter import Exporter, SelfState
+from daemon.exporter import Exporter, SelfState, render
+from daemon.web_server import add_metrics
 from tests.prepare import ROOT, find_program
 
 GOLDEN = Path(__file__).parent / "metrics_page.prom"
@@ -206,17 +209,23 @@ def test_labels_are_escaped() -> None:
     assert ("npu_process_memory_bytes", frozenset({("npu", "0"), ("process", name)})) in found
 
 
-def test_the_application_serves_the_page_in_the_format_that_is_asked_for() -> None:
-    history = one_of_each()
+def test_the_page_is_served_and_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
 
-    async def scenario() -> tuple[httpx2.Response, httpx2.Response]:
-        transport = httpx2.ASGITransport(app=exporter(history).app)
+    def watched(samples: list[Sample]) -> bytes:
+        threads.append(threading.get_ident())
+        return render(samples)
+
+    monkeypatch.setattr("daemon.web_server.render", watched)
+    history, app = one_of_each(), FastAPI()
+    add_metrics(app, exporter(history))
+
+    async def scenario() -> httpx2.Response:
+        transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://trimtab") as client:
-            plain = await client.get("/metrics", headers={"Accept": "text/plain;version=0.0.4"})
-            accept = "application/openmetrics-text;version=1.0.0"
-            return plain, await client.get("/metrics", headers={"Accept": accept})
+            return await client.get("/metrics")
 
-    plain, openmetrics = asyncio.run(scenario())
-    assert plain.content == exporter(history).page()
-    assert plain.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert openmetrics.text.endswith("# EOF\n")
+    answer = asyncio.run(scenario())
+    assert answer.content == exporter(history).page()
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert threads != [threading.get_ident()]

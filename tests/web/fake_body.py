@@ -51,6 +51,10 @@ class FakeBody:
                 "requests_per_second": 6.2, "prompt_tokens_per_second": 2310.0,
                 "output_tokens_per_second": 402 + 30 * wave, "preemptions_per_second": 0.0,
             },
+            "signs": [
+                {"name": "queue_share_ratio", "value": 0.041}, {"name": "kv_free_ratio", "value": 0.38},
+                {"name": "skew_ratio", "value": 0.31, "warn": True, "npu": "2", "chip": "0", "of": "temperature"},
+            ],
             "slo": {"ttft_p99_seconds": 2.0, "itl_p99_seconds": 0.08},
             "sources": [
                 SourceHealth("vllm", True, 0.0041, now - 1),

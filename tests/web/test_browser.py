@@ -119,6 +119,10 @@ def test_the_live_page_says_what_is_unknown_and_writes_units(visit: Any, site: s
     expect(dark).not_to_contain_text("0 %")
     expect(page.locator("#devices")).to_contain_text("24.1 / 32.0 GiB")
     expect(page.locator("#tiles")).to_contain_text("tokens/s")
+    expect(page.locator("#signs li", has_text="apart from the other cards")).to_contain_text(
+        "NPU 2 · 0 · temperature"
+    )
+    expect(page.locator("#signs li .dot")).to_have_count(1)
     expect(page.locator("#config tr", has_text="batch_max_tokens")).to_contain_text("5632")
 
 

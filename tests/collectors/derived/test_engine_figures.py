@@ -181,3 +181,60 @@ def test_preemptions_are_counted_over_a_restart() -> None:
 )
 def test_nothing_known_is_nothing_said(samples: Callable[[History, float], Iterator[Sample]]) -> None:
     assert list(samples(History(), NOW)) == []
+
+
+def constantly(value: float) -> Callable[[float], float]:
+    return lambda time: value
+
+
+def growing(pace: float) -> Callable[[float], float]:
+    return lambda time: pace * time
+
+
+WATCHED = labels(engine="0", model="m", server="b")
+
+
+def test_each_watched_engine_has_figures_of_its_own() -> None:
+    history = History()
+    requests(history, rate=2.0, queued=3.5, whole=10.0)
+    requests(history, WATCHED, rate=2.0, queued=1.0, whole=10.0)
+    for own, running in ((ENGINE, 0.0), (WATCHED, 8.0)):
+        fill(history, "trimtab_engine_requests_running", own, every(1.0, 121.0), constantly(running))
+        fill(history, "trimtab_engine_generation_tokens_total", own, every(1.0, 121.0), lambda t: 3.0 * t)
+        fill(history, "trimtab_engine_preemptions_total", own, every(1.0, 121.0), growing(running))
+        history.add([Sample("trimtab_engine_kv_cache_usage_ratio", running / 10.0, NOW, own)])
+    found = [
+        *queue_share.samples(history, NOW),
+        *busy_tokens.samples(history, NOW),
+        *preemptions.samples(history, NOW),
+        *kv_room.samples(history, NOW),
+    ]
+    shares = by_labels(found, "trimtab_engine_queue_share_ratio")
+    assert shares == {ENGINE: pytest.approx(0.35), WATCHED: pytest.approx(0.1)}
+    assert by_labels(found, "trimtab_engine_tokens_per_busy_second") == {WATCHED: pytest.approx(3.0)}
+    preempted = by_labels(found, "trimtab_engine_preemptions_per_second")
+    assert preempted == {ENGINE: 0.0, WATCHED: pytest.approx(8.0)}
+    assert by_labels(found, "trimtab_engine_kv_free_ratio") == {ENGINE: 1.0, WATCHED: pytest.approx(0.2)}
+
+
+def test_tokens_counted_for_all_ranks_are_over_the_time_in_which_any_was_busy() -> None:
+    history = History()
+    for rank in ("0", "1"):
+        busy = (lambda t: 4.0 * (t > NOW - 60.0)) if rank == "1" else (lambda t: 0.0)
+        fill(
+            history,
+            "trimtab_engine_requests_running",
+            labels(engine=rank, model="m"),
+            every(1.0, 121.0),
+            busy,
+        )
+    both = labels(model="m")
+    fill(
+        history,
+        "trimtab_engine_generation_tokens_total",
+        both,
+        every(1.0, 121.0),
+        lambda t: 50.0 * max(t - NOW + 60, 0),
+    )
+    found = by_labels(busy_tokens.samples(history, NOW), "trimtab_engine_tokens_per_busy_second")
+    assert found == {both: pytest.approx(50.0, rel=0.02)}

@@ -13,7 +13,7 @@ from collectors.derived import fragmentation
 from collectors.derived.fragmentation import ALLOCATED, RESERVED, unexplained_growth
 from collectors.derived.fragmentation import fragmentation as fragmentation_of
 from collectors.history import History
-from collectors.sample import Sample
+from collectors.sample import Sample, labels
 from tests.collectors.derived.stories import NOW, Floats, by_labels, card, every, fill_values
 
 GIB = 1024.0**3
@@ -132,3 +132,12 @@ def test_growth_scales_and_the_level_does_not_matter(scale: float, level: float)
     moved = unexplained_growth(times, scale * reserved + level, scale * flat)
     assert plain is not None and plain > 0.005
     assert moved == pytest.approx(scale * plain, rel=1e-6)
+
+
+def test_an_out_of_memory_error_tells_the_share_of_its_moment() -> None:
+    history, own = History(), labels(device="0", source="engine")
+    for figure, gib in (("reserved", 58.0), ("allocated", 43.5)):
+        history.add([Sample(f"npu_out_of_memory_{figure}_bytes", gib * GIB, NOW, own)], figure)
+    found = list(fragmentation.samples(history, NOW))
+    assert by_labels(found, "npu_out_of_memory_fragmentation_ratio") == {own: pytest.approx(0.25)}
+    assert len(found) == 1, "it says nothing of the allocator now"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from collectors.derived import stall
 from collectors.engines.stall import stalled_seconds
 from collectors.history import History
-from collectors.sample import Sample
+from collectors.sample import Sample, labels
 from tests.collectors.derived.stories import ENGINE, NOW, by_labels, every, one_bucket
 
 Of = Callable[[float], float]
@@ -120,3 +120,24 @@ def test_a_shift_of_clock_and_counter_changes_nothing(
     assert 0.0 <= plain <= size - 1
     if running[-1] == 0.0 or steps[size - 1] > 0:
         assert plain == 0.0
+
+
+def test_a_watched_engine_is_judged_by_its_own_counters() -> None:
+    history, watched = History(), labels(engine="0", model="m", server="b")
+    for time in every(1.0, 200.0):
+        for own, count in ((ENGINE, time), (watched, 7.0)):
+            history.add([Sample("trimtab_engine_requests_running", 5.0, time, own)])
+            history.add([Sample("trimtab_engine_generation_tokens_total", count, time, own)])
+    found = by_labels(stall.samples(history, NOW), "trimtab_engine_stall_suspected")
+    assert found == {ENGINE: 0.0, watched: 1.0}
+
+
+def test_ranks_whose_tokens_are_counted_together_do_not_stall_while_these_grow() -> None:
+    history = History()
+    ranks = [labels(engine=rank, model="m", server="b") for rank in ("0", "1")]
+    for time in every(1.0, 200.0):
+        history.add([Sample("trimtab_engine_requests_running", 5.0, time, rank) for rank in ranks])
+        together = labels(model="m", server="b")
+        history.add([Sample("trimtab_engine_generation_tokens_total", time, time, together)])
+    found = by_labels(stall.samples(history, NOW), "trimtab_engine_stall_suspected")
+    assert found == dict.fromkeys(ranks, 0.0)

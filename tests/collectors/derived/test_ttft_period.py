@@ -14,6 +14,10 @@ from tests.collectors.derived.stories import ENGINE, NOW, by_labels, every, one_
 TTFT = "trimtab_engine_ttft_seconds"
 
 
+def samples(history: History) -> list[Sample]:
+    return [sample for work in ttft_period.works(history, NOW) for sample in work()]
+
+
 def told(
     extra_seconds: float, period: float, span: float = 900.0, each: float = 1.0, seed: int = 3
 ) -> dict[str, float]:
@@ -26,7 +30,7 @@ def told(
         count += arrived
         total += arrived * (0.2 * float(np.exp(0.2 * draw.standard_normal())) + slow)
         history.add([Sample(TTFT, one_bucket(total, count), float(time), ENGINE)])
-    found = list(ttft_period.samples(history, NOW))
+    found = samples(history)
     assert all(sample.labels == ENGINE for sample in found)
     return {
         sample.name.removeprefix("trimtab_engine_ttft_period_"): sample.value
@@ -49,7 +53,7 @@ def test_a_job_every_five_minutes_shows_after_some_time() -> None:
         count += 40.0
         total += 40.0 * (0.2 * float(np.exp(0.1 * draw.standard_normal())) + 0.3 * (time % 300.0 < 40.0))
         history.add([Sample(TTFT, one_bucket(total, count), float(time), ENGINE)])
-    found = list(ttft_period.samples(history, NOW))
+    found = samples(history)
     assert by_labels(found, "trimtab_engine_ttft_period_seconds")[ENGINE] == pytest.approx(300.0, rel=0.05)
     assert by_labels(found, "trimtab_engine_ttft_period_confidence_ratio")[ENGINE] >= 0.95
 
@@ -72,8 +76,8 @@ def test_an_engine_without_requests_has_no_period() -> None:
     history = History()
     for time in every(1.0, 900.0):
         history.add([Sample(TTFT, one_bucket(5.0, 9.0), float(time), ENGINE)])
-    assert list(ttft_period.samples(history, NOW)) == []
-    assert list(ttft_period.samples(History(), NOW)) == []
+    assert samples(history) == []
+    assert samples(History()) == []
 
 
 def test_the_mean_of_a_step_is_of_what_was_observed_in_it() -> None:

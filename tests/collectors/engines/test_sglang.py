@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.engines.kinds import read_page
+from collectors.engines.stall import rank_stalls
 from collectors.history import History
 from collectors.metrics import METRICS
 from collectors.prometheus_text import PageError
@@ -67,7 +68,7 @@ def test_the_copies_of_the_model_are_combined_as_the_table_says() -> None:
 
 def test_streamed_and_whole_answers_and_cache_levels_are_added_up() -> None:
     found = read(text(PREFILL))
-    own = labels(engine="0", model="s-moe")
+    own = labels(model="s-moe")  # counted for both ranks together
     assert found["trimtab_engine_prompt_tokens_total", own] == 6000.0
     assert found["trimtab_engine_requests_finished_total", own] == 40.0
     assert found["trimtab_engine_prefix_cache_queried_tokens_total", own] == 6000.0
@@ -132,3 +133,13 @@ def test_a_page_cut_in_a_histogram_is_refused() -> None:
     at = page.index("sglang:queue_time_seconds_count")
     with pytest.raises(PageError, match="lacks buckets, _sum or _count"):
         read(page[:at])
+
+
+def test_the_ranks_of_a_server_that_counts_tokens_for_all_of_them_are_alive_together() -> None:
+    history = History()
+    quiet = text(PREFILL).replace("sglang:generation_tokens_total{", "sglang:unread{")
+    for second in range(0, 130, 5):
+        counted = f'sglang:generation_tokens_total{{model_name="s-moe"}} {100 + second}\n'
+        history.add(read_page(quiet + counted, NOW + second).samples, "sglang")
+    stalls = rank_stalls(history, NOW + 125, 60.0)
+    assert stalls == {labels(engine=rank, model="s-moe"): False for rank in ("0", "1")}

@@ -37,8 +37,10 @@ def test_an_old_kernel_has_no_kinds(tmp_path: Path) -> None:
     assert [sample.name for sample in found] == ["trimtab_engine_processes"]
 
 
-def test_no_engine_no_samples(tmp_path: Path) -> None:
-    assert collect(EngineProcessesCollector(EngineTree(lambda: None), root=tmp_path)) == []
+def test_no_engine_no_samples_and_a_note_that_says_what_to_do(tmp_path: Path) -> None:
+    collector = EngineProcessesCollector(EngineTree(lambda: None), root=tmp_path)
+    assert collect(collector) == []
+    assert "trimtab serve" in collector.notes[0]
 
 
 def test_this_process() -> None:

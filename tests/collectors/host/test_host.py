@@ -13,9 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from collectors.history import History
 from collectors.host.host import HostCollector
 from collectors.host.tree import EngineTree
 from collectors.sample import CollectorError, Sample
+from sim.host_tree import HostTree, stat_line
 
 NOW = 1_700_000_000.0
 
@@ -82,6 +84,19 @@ def test_the_time_of_a_child_that_ended_stays_in_the_sum() -> None:
         own = psutil.Process(engine.pid).cpu_times()
         engine.stdin.close()
     assert found["trimtab_engine_process_cpu_seconds_total"] > own.user + own.system + 0.3
+
+
+def test_a_small_child_that_ends_is_no_reset_of_the_counter(tmp_path: Path) -> None:
+    laid, history = HostTree(tmp_path), History()
+    collector = HostCollector(tree=EngineTree(lambda: 10), root=tmp_path)
+    laid.process(10, "vllm")
+    for pid, seconds in ((11, 50_000.0), (12, 1.0)):
+        laid.write(f"/proc/{pid}/stat", stat_line(pid, "python", 10, cpu_seconds=seconds))
+    for step in range(6):
+        if step == 3:
+            laid.write("/proc/12/stat", stat_line(12, "python", 10, cpu_seconds=1.0, state="Z"))
+        history.add(asyncio.run(collector.collect(NOW + 5.0 * step)), "host")
+    assert history.rate("trimtab_engine_process_cpu_seconds_total", NOW + 25.0, 25.0) == 0.0
 
 
 def test_an_engine_that_is_gone_is_absent() -> None:

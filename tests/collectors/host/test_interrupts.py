@@ -94,3 +94,18 @@ def test_this_machine() -> None:
     source = InterruptsCollector()
     collect(source)
     assert source.notes == ()
+
+
+def test_where_interrupts_are_led_is_seen_before_they_are_taken(laid: HostTree) -> None:
+    name = "npu_interrupts_led_off_node"
+    assert name not in {found for found, _ in collect(collector(laid))}, "no /proc/irq, as in a container"
+    laid.write("/proc/irq/1113/smp_affinity_list", "0-47\n")
+    laid.write("/proc/irq/1113/effective_affinity_list", "30\n")
+    laid.write("/proc/irq/1114/smp_affinity_list", "24-47\n")
+    laid.write("/proc/irq/1370/smp_affinity_list", "0-47\n")
+    found = collect(collector(laid))
+    assert found[name, FIRST.labels()] == 0.0
+    assert (name, SECOND.labels()) not in found, "its node is not known"
+    laid.write("/proc/irq/1113/effective_affinity_list", "3\n")
+    laid.write("/proc/irq/1114/smp_affinity_list", "0-47\n")
+    assert collect(collector(laid))[name, FIRST.labels()] == 2.0

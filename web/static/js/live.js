@@ -1,7 +1,7 @@
 // The live page.
 
 import { $, h, morph } from "./dom.js";
-import { ago, celsius, gib, integer, knob, known, moment, percent, rate, rateParts, seconds, secondsParts, span, still, watts } from "./format.js";
+import { ago, celsius, figure, gib, integer, knob, known, moment, percent, rate, rateParts, seconds, secondsParts, span, still, watts } from "./format.js";
 import { DATA, ask, command, start } from "./frame.js";
 import { range } from "./range.js";
 import { at } from "./server.js";
@@ -298,6 +298,26 @@ function devices(live) {
   return [h("table", { class: "devices" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows))];
 }
 
+function signs(live) {
+  const list = live.signs ?? [];
+  if (!list.length) return [h("p", { class: "empty" }, t("signs.empty"))];
+  const items = list.map((sign) => {
+    const place = [
+      sign.npu && t("devices.name", { npu: sign.npu, chip: sign.chip ?? "?" }),
+      sign.of && word("skewed", sign.of),
+    ];
+    return h(
+      "li",
+      { "data-key": sign.name },
+      sign.warn ? h("span", { class: "dot bad", role: "img", "aria-label": t("signs.warn") }) : h("span"),
+      h("span", {}, word("sign", sign.name)),
+      h("span", { class: "muted" }, place.filter(Boolean).join(" · ")),
+      h("b", { class: "number" }, figure(sign.name, sign.value)),
+    );
+  });
+  return [h("ul", { class: "signs" }, items)];
+}
+
 function sources(live) {
   const list = live.sources ?? [];
   if (!list.length) return [h("p", { class: "empty" }, t("sources.empty"))];
@@ -329,6 +349,7 @@ function draw(live) {
   morph($("config"), config(live));
   morph($("campaign"), campaign(live));
   morph($("devices"), devices(live));
+  morph($("signs"), signs(live));
   morph($("sources"), sources(live));
 }
 

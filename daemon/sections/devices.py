@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daemon.section import FilePath, Seconds, Section
+from daemon.sections.base import FilePath, Interval, Seconds, Section
 
 
 class DcmiSource(Section):
@@ -18,7 +18,7 @@ class DcmiSource(Section):
         default=None, description="unset: on where the library is, but off in the sidecar shape"
     )
     library: FilePath = Field(default=Path("/usr/local/dcmi/libdcmi.so"), description="where the library is")
-    interval_seconds: Seconds = Field(default=5.0, description="how often it is asked")
+    interval_seconds: Interval = Field(default=5.0, description="how often it is asked")
     timeout_seconds: Seconds = Field(default=5.0, description="longest wait for all of its answers")
 
 
@@ -36,7 +36,5 @@ class HccnSource(Section):
         default=Path("/etc/hccn.conf"), description="file with each device's address; it says which there are"
     )
     ping: list[IPv4Address] = Field(default=[], description="addresses to ping from each device")
-    interval_seconds: Annotated[float, Field(gt=0, le=240)] = Field(
-        default=120.0, description="how often it is run; at most 240, for after 300 a reading is stale"
-    )
+    interval_seconds: Interval = Field(default=120.0, description="how often it is run")
     timeout_seconds: Seconds = Field(default=5.0, description="longest wait for one answer")

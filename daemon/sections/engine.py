@@ -8,7 +8,7 @@ from pydantic import Field
 
 from collectors.engines.families import KindName
 from collectors.engines.kinds import KindChoice
-from daemon.section import FilePath, RootPath, Seconds, Section, Url
+from daemon.sections.base import FilePath, RootPath, Seconds, Section, Url
 
 RoleChoice = Literal["auto", "prefill", "decode", "both", "headless"]
 

@@ -41,6 +41,8 @@ Url = Annotated[str, BeforeValidator(_http_url)]
 RootPath = Annotated[str, BeforeValidator(_root_path)]
 FilePath = Annotated[Path, BeforeValidator(_expanded)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Interval = Annotated[float, Field(gt=0, le=240)]
+"""Between two readings of a source: the history calls a series stale after 300 s, and a reading takes its time."""
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 

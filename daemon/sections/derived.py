@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from daemon.section import Section
+from daemon.sections.base import Section
 
 
 class DerivedSource(Section):
@@ -18,7 +18,7 @@ class DerivedSource(Section):
     )
     cards: list[list[Annotated[int, Field(ge=0)]]] = Field(
         default=[],
-        description="NPU numbers of each engine's cards, to compare them; unset: all in use are one's",
+        description="NPU numbers of each engine's cards, the tuned engine's first; unset: all in use are one's",
     )
 
     @field_validator("cards")

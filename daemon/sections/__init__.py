@@ -1,0 +1,1 @@
+"""The parts of the configuration file that sources and engines have, each beside its like."""
