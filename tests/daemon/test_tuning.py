@@ -22,8 +22,8 @@ from store.models import Campaign, JournalEntry, Pair, Trial, Window
 from tuner.settings import Slo, TuneSettings
 
 SETTINGS = replace(settings_of(SCENARIOS["default"], None), minutes=240.0)
-QUICK = replace(SETTINGS, knobs=("max_prefill_tokens",), min_effect=0.2, minutes=90.0)
-"""One knob with a large effect: decided within an hour and a half."""
+QUICK = replace(SETTINGS, knobs=("max_prefill_tokens",), min_effect=0.2, minutes=180.0)
+"""One knob with a large effect: decided within three hours of thin traffic."""
 
 
 class Stand:

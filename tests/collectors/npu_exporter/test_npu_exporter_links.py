@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def test_scrapes_a_server() -> None:
 def test_no_row_makes_a_number_of_a_failed_reading(row: object, value: float) -> None:
     assert isinstance(row, type(ROWS[0]))
     converted = row.convert(value)
-    if not value >= 0.0 or value in FAILED or value > row.highest:
+    if not 0.0 <= value < math.inf or value in FAILED or value > row.highest:
         assert converted is None
     elif not row.flag:
         assert converted == value * row.factor
