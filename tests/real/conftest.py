@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Iterator
 
@@ -18,27 +17,15 @@ def acceptance() -> bool:
     return os.environ.get("TRIMTAB_ACCEPTANCE", "") not in ("", "0")
 
 
-PROFILES = "profiles"
-"""Where the server writes its own profiles, in its folder."""
-RECORDING = {
-    "profiler": "torch",
-    "torch_profiler_dir": f"./{PROFILES}",
-    "torch_profiler_with_stack": False,  # with stacks two seconds take minutes to write
-    "ignore_frontend": True,
-}
-
-
 @pytest.fixture(scope="session")
 def engine_0_32() -> Iterator[RealEngine]:
-    """A warm vLLM 0.32.0, which writes the tokens of each step into its log and can record profiles."""
+    """A warm vLLM 0.32.0, which writes the tokens of each step into its log."""
     arguments = [
         "--max-num-seqs",
         "32",
         "--max-num-batched-tokens",
         "4096",
         "--enable-logging-iteration-details",
-        "--profiler-config",
-        json.dumps(RECORDING),
     ]
     with RealEngine("0.32.0", arguments) as engine:
         asyncio.run(warm_up(engine))
