@@ -2,8 +2,9 @@
 
 `trimtab bench overhead [--json]`. The node is 64 chips and two engines with pages of 600 samples, every source on that
 its shape has: npu-smi in the node shape, npu-exporter in the sidecar's. CPU is this process's own: what npu-smi and the
-engines spend is theirs. In the week, samples come at their sources' own pace for the first 25 hours (all tiers of the
-history are then full) and for the last three, and once a minute in between, which leaves the same rows.
+engines spend is theirs. In the week, samples come at their sources' own pace in the first hour and at the end; before
+that no more often than the history keeps them (one in 10 s for two hours, one a minute for a day), which leaves the
+same rows.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ WATCH_SECONDS = 2.5
 FED_SECONDS = 900.0
 HOUR = 3600.0
 DAY = 24 * HOUR
-FULL_PACE = 25 * HOUR
-LAST = 3 * HOUR
+PACES = ((0.3 * HOUR, 0.0), (2.2 * HOUR, 10.0), (25 * HOUR, 60.0))
+"""Hours before the end, and seconds between two readings within them: finer ones leave no row."""
+SLOWEST_PACE = 240.0
 SCRAPES = 20
 
 
@@ -162,11 +164,11 @@ def week(
     now = start
     hour_seen = False
     while now < end:
-        crowded = now - start < FULL_PACE or end - now < LAST
+        pace = 0.0 if now - start < HOUR else next((p for left, p in PACES if end - now < left), SLOWEST_PACE)
         for name, found in samples.items():
             if due[name] <= now:
                 history.add([_later(sample, now, now - start) for sample in found], name)
-                due[name] = now + (intervals[name] if crowded else max(60.0, intervals[name]))
+                due[name] = now + max(pace, intervals[name])
         if now == start:
             figures.rss_first_mib = _rss()
         if not hour_seen and now - start >= HOUR:
