@@ -72,7 +72,7 @@ def options(
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code of DESIGN section 5."""
+    """Run the command line; returns the exit code."""
     log.quiet()
     try:
         return app(arguments, prog_name="trimtab", standalone_mode=False) or 0
