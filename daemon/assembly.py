@@ -99,12 +99,12 @@ def _device_sources(config: Config, identities: Identities) -> list[Collector]:
     dcmi, hccn = config.collect.dcmi, config.collect.hccn
     near = config.deployment != "sidecar"
     found: list[Collector] = []
-    if near and dcmi.library.exists() if dcmi.enabled is None else dcmi.enabled:
+    if (near and dcmi.library.exists()) if dcmi.enabled is None else dcmi.enabled:
         found.append(
             DcmiCollector(dcmi.library, identities=identities, interval_seconds=dcmi.interval_seconds)
         )
     there = hccn.config_file.exists() and shutil.which(hccn.command) is not None
-    if near and there if hccn.enabled is None else hccn.enabled:
+    if (near and there) if hccn.enabled is None else hccn.enabled:
         found.append(
             HccnCollector(
                 hccn.command,

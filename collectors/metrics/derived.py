@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collectors.metrics.row import ENGINE, Combine, Metric, device_metric
+from collectors.metrics.row import Combine, Metric, device_metric, engine_metric
 
 
 def _engine(name: str, help: str, unit: str, combine: Combine) -> Metric:
-    return Metric(f"trimtab_engine_{name}", help, unit, labels=ENGINE, combine=combine)
+    return engine_metric(name, help, unit, combine=combine)
 
 
 def _allocator(name: str, help: str, unit: str) -> Metric:

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collectors.metrics.row import ENGINE, Combine, Kind, Metric
+from collectors.metrics.row import Metric
+from collectors.metrics.row import engine_metric as _engine
 from collectors.sample import SERVER
-
-
-def _engine(
-    name: str,
-    help: str,
-    unit: str,
-    kind: Kind = "gauge",
-    combine: Combine = "sum",
-    more: tuple[str, ...] = (),
-) -> Metric:
-    return Metric(f"trimtab_engine_{name}", help, unit, kind, ENGINE + more, combine)
-
 
 ENGINE_ROWS = (
     _engine(

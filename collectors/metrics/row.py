@@ -50,3 +50,15 @@ def device_metric(
 ) -> Metric:
     """A row about a device, with the labels that tell which."""
     return Metric(f"npu_{name}", help, unit, kind, DEVICE + more, combine, detail)
+
+
+def engine_metric(
+    name: str,
+    help: str,
+    unit: str,
+    kind: Kind = "gauge",
+    combine: Combine = "sum",
+    more: tuple[str, ...] = (),
+) -> Metric:
+    """A row about an engine, with the labels that tell which."""
+    return Metric(f"trimtab_engine_{name}", help, unit, kind, ENGINE + more, combine)
