@@ -16,6 +16,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from change.engine import EngineState, Values
+from change.knobs import Lane
 from store import Store, StoreError
 from store.models import JournalEntry, Launch, Promoted
 
@@ -62,28 +63,31 @@ class Journal:
         kind: Kind,
         boot_id: str,
         actor: str,
-        change: Values,
-        undo: Values,
+        change: Mapping[str, Any],
+        undo: Mapping[str, Any],
         now: float,
         *,
+        lane: Lane = "hot",
         undoes: Sequence[int] = (),
         campaign_id: int | None = None,
     ) -> int:
         """Write down an intended change and its undo; return the entry's id.
 
-        `undoes` are the entries that a rollback takes back. Raises `JournalUnwritable`: then make no change.
+        A hot change holds knob values; those of the other lanes hold what their own steps read again. `undoes` are
+        the entries that a rollback takes back. Raises `JournalUnwritable`: then make no change.
         """
         if kind not in KINDS:
             raise ValueError(f"kind {kind!r} of a journal entry: expected one of {', '.join(sorted(KINDS))}")
         entry = JournalEntry(
             engine=self.engine,
             boot_id=boot_id,
+            lane=lane,
             kind=kind,
             state="intended",
             intended=now,
             actor=actor,
-            change=plain(change),
-            undo=plain(undo),
+            change=plain(change) if lane == "hot" else dict(change),
+            undo=plain(undo) if lane == "hot" else dict(undo),
             undoes=list(undoes) or None,
             campaign_id=campaign_id,
         )
@@ -92,7 +96,11 @@ class Journal:
         return entry.id
 
     def mark(
-        self, entry: int, state: Literal["applied", "verified"], now: float, effective: Values | None = None
+        self,
+        entry: int,
+        state: Literal["applied", "verified"],
+        now: float,
+        effective: Mapping[str, Any] | None = None,
     ) -> None:
         """Move an entry on to applied or verified, with the effective values once they are known."""
         with self._writing() as session:
@@ -102,7 +110,7 @@ class Journal:
             else:
                 row.verified = now
             if effective is not None:
-                row.effective = plain(effective)
+                row.effective = plain(effective) if row.lane == "hot" else dict(effective)
 
     def close(
         self,
@@ -130,11 +138,11 @@ class Journal:
         with self._store.reading() as session:
             return session.get_one(JournalEntry, entry)
 
-    def open_entries(self) -> list[JournalEntry]:
-        """Return the entries that are not closed, oldest first."""
+    def open_entries(self, lane: Lane = "hot") -> list[JournalEntry]:
+        """Return a lane's entries that are not closed, oldest first."""
         with self._store.reading() as session:
-            query = self._mine().where(JournalEntry.state != "closed").order_by(JournalEntry.id)
-            return list(session.scalars(query))
+            query = self._mine().where(JournalEntry.lane == lane, JournalEntry.state != "closed")
+            return list(session.scalars(query.order_by(JournalEntry.id)))
 
     def last(self, n: int) -> list[JournalEntry]:
         """Return the last `n` entries, newest first."""
@@ -142,13 +150,17 @@ class Journal:
             return list(session.scalars(self._mine().order_by(JournalEntry.id.desc()).limit(n)))
 
     def done_on(self, boot_id: str) -> list[JournalEntry]:
-        """Return the changes closed as done on one boot of the engine, oldest first."""
+        """Return the hot changes closed as done on one boot of the engine, oldest first."""
         with self._store.reading() as session:
-            query = self._mine().where(JournalEntry.boot_id == boot_id, JournalEntry.outcome == "done")
+            query = self._mine().where(
+                JournalEntry.lane == "hot",
+                JournalEntry.boot_id == boot_id,
+                JournalEntry.outcome == "done",
+            )
             return list(session.scalars(query.order_by(JournalEntry.id)))
 
     def standing(self, boot_id: str) -> list[JournalEntry]:
-        """Return the changes that a rollback could take back on this boot, oldest first."""
+        """Return the hot changes that a rollback could take back on this boot, oldest first."""
         done = self.done_on(boot_id)
         taken_back = {undone for entry in done for undone in entry.undoes or ()}
         return [entry for entry in done if entry.kind != "rollback" and entry.id not in taken_back]

@@ -124,7 +124,8 @@ class JournalEntry(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     engine: Mapped[str]
-    boot_id: Mapped[str]
+    boot_id: Mapped[str]  # of the engine at the time of the change; of a host change the boot of the node
+    lane: Mapped[str] = mapped_column(server_default="hot")  # hot, host, cold
     kind: Mapped[str]  # trial, promotion, reapply, manual, rollback, detach
     state: Mapped[str]  # intended, applied, verified, closed
     outcome: Mapped[
@@ -135,8 +136,8 @@ class JournalEntry(Base):
     verified: Mapped[float | None]
     closed: Mapped[float | None]
     actor: Mapped[str]  # campaign 3, cli, recovery
-    change: Mapped[dict[str, Any]]  # knob values asked for
-    undo: Mapped[dict[str, Any]]  # knob values to go back to
+    change: Mapped[dict[str, Any]]  # knob values asked for; cold: {settings, command}; host: {knob: value}
+    undo: Mapped[dict[str, Any]]  # knob values to go back to; cold: {settings, command}; host: {knob: undo}
     effective: Mapped[dict[str, Any] | None]
     reason: Mapped[str | None]
     undoes: Mapped[list[Any] | None]  # ids of the entries that a rollback takes back
