@@ -40,6 +40,10 @@ class HostError(Exception):
 class HostControl(Protocol):
     """The host lane of one engine on one node."""
 
+    async def choices(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the knobs that can be changed here, each with the values worth a trial, the one in force first."""
+        ...
+
     async def read(self, knob: str) -> HostReading:
         """Read one knob with what its undo needs."""
         ...
