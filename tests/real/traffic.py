@@ -38,6 +38,14 @@ class TrafficReport:
     gaps: list[float] = field(default_factory=list)
 
 
+class SentAway(ValueError):
+    """HTTP 503 with `Retry-After`: not let in, and told when to come again."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"HTTP 503, to be tried again in {seconds:g} s")
+        self.seconds = seconds
+
+
 class Traffic:
     """An open-loop load: Poisson arrivals at `rate` per second, the mix of `PROMPTS` and `OUTPUTS`, all by `seed`.
 
@@ -162,6 +170,8 @@ class Traffic:
         gaps: list[float] = []
         usage = 0
         async with client.stream("POST", self._url, json=body) as response:
+            if response.status_code == 503 and "Retry-After" in response.headers:
+                raise SentAway(float(response.headers["Retry-After"]))
             if response.status_code != 200:
                 raise ValueError(f"HTTP {response.status_code}: {(await response.aread())[:200]!r}")
             async for data in server_sent(response):
