@@ -12,8 +12,8 @@ from change.installed.engine import InstalledEngine
 Family = Literal["A1", "A2", "A3", "A5", "310P", "310"]
 
 _FAMILIES: tuple[tuple[str, Family], ...] = (
-    (r"910_?93|910_?C|A3", "A3"),
-    (r"910B\d|A2", "A2"),
+    (r"910_?93\d*|910_?C|A3", "A3"),
+    (r"910B\d[A-Z]?|A2", "A2"),
     (r"950|A5", "A5"),
     (r"910(?:A|B|PRO|PREMIUM)?", "A1"),
     (r"310P\d?", "310P"),

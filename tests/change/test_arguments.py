@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from change.argv import ArgumentProblem
 from change.arguments import read, render
+from change.argv import ArgumentProblem
 from change.catalogue.domain import Choices, Domain, Json, Numbers, Switch
 from change.catalogue.index import knobs_of
 from change.catalogue.knob import Engine, Flag, JsonKey, Knob, Variable
@@ -230,7 +230,7 @@ class TestJson:
 
     def test_and_is_refused_beside_another_connector(self) -> None:
         line = """vllm serve m --kv-transfer-config '{"kv_connector": "MooncakeConnector"}'"""
-        with pytest.raises(ArgumentProblem, match="MooncakeConnector.*one engine has one connector"):
+        with pytest.raises(ArgumentProblem, match=r"MooncakeConnector.*one engine has one connector"):
             written(line, {"npu_kv_offload_bytes": 4096}, "0.23.0")
 
     def test_the_whole_object_is_written_before_its_keys(self) -> None:
