@@ -25,8 +25,8 @@ _WITHOUT_FP8 = ("A1", "A2", "A3", "310P", "310")
 def problems(settings: Settings, facts: Facts, *, around: Settings | None = None) -> list[str]:
     """Say in words why `settings` can never start, or never rightly, on this engine; empty if nothing is known against.
 
-    `around` are the settings that stay as they are: rules between two knobs look at both, and only those that
-    touch a changed one are held. What is unknown of the machine forbids nothing.
+    `around` are the settings that stay as they are, as the launch command has them: rules between two knobs look at
+    both, and only those that touch a changed one are held. What is unknown of the machine forbids nothing.
     """
     found = [text for name, value in settings.items() for text in _of_one(name, value, facts)]
     together = {**(around or {}), **settings}
