@@ -14,7 +14,7 @@ from daemon.commands.config import check_start
 from daemon.commands.options import ConfigOption, configured
 from daemon.commands.output import remark
 from daemon.config import Config
-from daemon.serve import addition, has_plugin
+from daemon.middleware import addition, has_plugin
 from daemon.serve import serve as serve_both
 
 
