@@ -22,6 +22,7 @@ from daemon.errors import UserError
 from daemon.guardian.attendance import Attendance
 from daemon.guardian.daemon_child import DaemonChild
 from daemon.guardian.door import Door, DoorError
+from daemon.guardian.engine_run import EngineRun
 from daemon.guardian.guard import Guard
 from daemon.guardian.launch_file import LaunchFile
 from daemon.guardian.orders import Orders
@@ -127,13 +128,13 @@ def _guard(
     attendance: Attendance,
     say: Callable[[str], None],
 ) -> Guard:
-    def spawn(command: LaunchCommand) -> Owned:
+    def begin(command: LaunchCommand) -> EngineRun:
         file = None if output is None else output.begin()
-        return Owned(command.argv, {**environ, **command.environ}, file)
+        return EngineRun(command, Owned(command.argv, {**environ, **command.environ}, file))
 
     program = kept.argv[0]
     try:
-        return Guard(kept, spawn, attendance, say)
+        return Guard(kept, begin, attendance, say)
     except FileNotFoundError as error:
         raise UserError(f"{program}: no such command; is it on PATH?", NOT_FOUND) from error
     except OSError as error:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+import struct
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -107,6 +110,10 @@ class ProcessServer:
     async def _exchange(self, line: bytes) -> bytes:
         reader, writer = await asyncio.open_unix_connection(str(self._path), limit=ANSWER_BYTES)
         try:
+            peer = writer.get_extra_info("socket")
+            credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            if struct.unpack("3i", credentials)[1] not in (os.geteuid(), 0):
+                raise PermissionError(f"{self._path} belongs to another user")
             writer.write(line)
             await writer.drain()
             return await reader.readline()

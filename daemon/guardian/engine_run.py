@@ -19,22 +19,31 @@ class EngineRun:
 
     def __init__(self, command: LaunchCommand, owned: Owned) -> None:
         self.command = command
-        self.owned = owned
+        self._owned = owned
         self._family = Family(owned.pid)
         self._looked = float("-inf")
         self._deadline: float | None = None
         self._ended_at: float | None = None
 
     @property
+    def pid(self) -> int:
+        """The number of the main process."""
+        return self._owned.pid
+
+    def send(self, number: signal.Signals) -> bool:
+        """Hand a signal to the main process, if it still runs."""
+        return self._owned.send(number)
+
+    @property
     def identity(self) -> str:
         """The name of this run."""
-        mark = self.owned.mark
+        mark = self._owned.mark
         return f"{mark.pid}@{mark.started:.2f}"
 
     @property
     def code(self) -> int | None:
         """The main process's exit code, None while it runs."""
-        return self.owned.peek()
+        return self._owned.peek()
 
     def look(self, now: float, *, fresh: bool = False) -> None:
         """Look through the family if it is time, or if `fresh`."""
@@ -44,7 +53,7 @@ class EngineRun:
 
     def living(self) -> tuple[ProcessMark, ...]:
         """What still runs of it, the main process first."""
-        main = () if self.code is not None else (self.owned.mark,)
+        main = () if self.code is not None else (self._owned.mark,)
         return (*main, *self._family.living())
 
     def state(self, now: float) -> ServerState:
@@ -60,7 +69,7 @@ class EngineRun:
         if first:
             # Before the signal: whose parent has ended is found by nobody any more.
             self.look(now, fresh=True)
-            self.owned.send(signal.SIGTERM)
+            self._owned.send(signal.SIGTERM)
 
     def drive_end(self, now: float) -> bool:
         """Go on with an end that was asked for; tells whether nothing of it is left."""
@@ -72,11 +81,11 @@ class EngineRun:
         if self._ended_at is not None:
             late = late or now >= self._ended_at + LEFTOVER_SECONDS
         if late:
-            self.owned.send(signal.SIGKILL)
+            self._owned.send(signal.SIGKILL)
             self._family.kill()
         return not self.living()
 
     def bury(self) -> int:
         """Take the exit code of the ended main process; its number is free from then on."""
-        code = self.owned.wait(10.0)
+        code = self._owned.wait(10.0)
         return 0 if code is None else code

@@ -5,11 +5,10 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from enum import Enum, auto
+from typing import Protocol
 
 from change.server import LaunchCommand, ServerState
 from daemon.guardian.attendance import Attendance
-from daemon.guardian.engine_run import EngineRun
-from daemon.guardian.owned import Owned
 
 RETURN_GRACE_SECONDS = 60.0
 """Grace of an unproven engine that the guardian itself ends."""
@@ -26,6 +25,34 @@ class Phase(Enum):
     STOPPED = auto()
 
 
+class Run(Protocol):
+    """One run of the engine, as `EngineRun` is."""
+
+    @property
+    def command(self) -> LaunchCommand: ...
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def code(self) -> int | None: ...
+
+    def look(self, now: float) -> None: ...
+
+    def state(self, now: float) -> ServerState: ...
+
+    def send(self, number: signal.Signals) -> bool: ...
+
+    def ask_to_end(self, now: float, grace_seconds: float) -> None: ...
+
+    def drive_end(self, now: float) -> bool: ...
+
+    def bury(self) -> int: ...
+
+
 class Refused(Exception):
     """What was ordered cannot be done now; the text says why."""
 
@@ -33,22 +60,22 @@ class Refused(Exception):
 class Guard:
     """Owns at most one engine.
 
-    `spawn` starts a command with the environment of `trimtab serve` and raises `OSError`; `kept` is the command to
+    `begin` starts a command with the environment of `trimtab serve` and raises `OSError`; `kept` is the command to
     come back to. `now` is in seconds of one clock that only goes forward.
     """
 
     def __init__(
         self,
         kept: LaunchCommand,
-        spawn: Callable[[LaunchCommand], Owned],
+        begin: Callable[[LaunchCommand], Run],
         attendance: Attendance,
         say: Callable[[str], None],
     ) -> None:
         self._kept = kept
-        self._spawn = spawn
+        self._begin = begin
         self._attendance = attendance
         self._say = say
-        self._run = EngineRun(kept, spawn(kept))
+        self._run = begin(kept)
         self.phase = Phase.PROVEN
         self._returning = False
         self._ending = False
@@ -56,13 +83,13 @@ class Guard:
     @property
     def pid(self) -> int | None:
         """The number of the engine's main process, None if none is owned."""
-        return None if self.phase is Phase.STOPPED else self._run.owned.pid
+        return None if self.phase is Phase.STOPPED else self._run.pid
 
     def signal(self, number: signal.Signals, *, ending: bool) -> None:
         """Hand a signal on; with `ending` nothing is started any more."""
         self._ending = self._ending or ending
         if self.phase is not Phase.STOPPED:
-            self._run.owned.send(number)
+            self._run.send(number)
 
     def watch(self, now: float) -> None:
         """Remember the engine's workers, so that they are known as ours after their parents' end."""
@@ -119,15 +146,12 @@ class Guard:
     def _start_kept(self) -> int | None:
         self._returning = False
         try:
-            self._begin(self._kept)
+            self._run = self._begin(self._kept)
         except OSError as error:
             self._say(f"{self._kept.argv[0]}: the kept command cannot be started: {error.strerror}")
             return 1
         self.phase = Phase.PROVEN
         return None
-
-    def _begin(self, command: LaunchCommand) -> None:
-        self._run = EngineRun(command, self._spawn(command))
 
     def _begin_stop(self, now: float, grace_seconds: float) -> None:
         self.phase = Phase.STOPPING
@@ -174,7 +198,7 @@ class Guard:
             self._run.bury()
             self.phase = Phase.STOPPED
         try:
-            self._begin(command)
+            self._run = self._begin(command)
         except (OSError, ValueError) as error:
             raise Refused(f"{command.argv[0]}: cannot be started: {error}") from error
         self.phase = Phase.UNPROVEN
