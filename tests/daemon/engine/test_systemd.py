@@ -30,8 +30,6 @@ async def systemd_stand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     for name, value in systemd.environ(house.environ).items():
         monkeypatch.setenv(name, value)
     server = SystemdServer(UNIT, root=systemd.root)
-    call("daemon-reload")
-    call("start", "--no-block", UNIT)
 
     async def engines() -> int:
         return len(house.living("engine"))
@@ -50,6 +48,8 @@ async def systemd_stand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         house.say()
 
     try:
+        call("daemon-reload")
+        call("start", "--no-block", UNIT)
         yield Stand(
             server=lambda: SystemdServer(UNIT, root=systemd.root),
             good=house.good,
