@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 from change.server import LaunchCommand, LogPart, ServerBusy, ServerError, ServerState
 from daemon.engine.container_processes import marks
@@ -38,6 +39,9 @@ BEFORE = "-trimtab-before"
 """After the name of the container that is kept for the way back."""
 NEXT = "-trimtab-next"
 """After the name of a container that is still being made."""
+
+_changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+"""By container name. Two daemons are kept apart by the engine's lock, two orders in one daemon by these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ class DockerServer:
     def __init__(self, api: DockerApi, container: str) -> None:
         self._api = api
         self._name = container
+        self._alone = _changing.setdefault(container, asyncio.Lock())
 
     @property
     def way(self) -> str:
@@ -114,23 +119,22 @@ class DockerServer:
 
     async def start(self, command: LaunchCommand) -> ServerState:
         """Start a container that runs `command`; see `EngineServer`."""
-        found = await self._find()
-        for container in found.alive:
-            raise ServerError(
-                f"the container {container.view.Name.lstrip('/')} runs already: stop it before another is started"
-            )
-        main = await self._arrange(command)
-        await self._api.start(main.id)
+        async with self._alone:
+            for container in (await self._find()).alive:
+                raise ServerError(
+                    f"the container {container.view.Name.lstrip('/')} runs already: stop it before another is started"
+                )
+            main = await self._arrange(command)
+            await self._api.start(main.id)
         return await self.look()
 
     async def log(self, position: str | None) -> LogPart:
         """Read what the container has written in its present run; see `EngineServer`."""
         container = (await self._find()).latest
-        began = None if container is None else nanoseconds(container.started_at)
-        if container is None or began is None:
+        if container is None or not container.started_at:
             return LogPart((), position or "")
         after = Position.parse(position, _run(container))
-        since = max(after.stamp, began)
+        since = max(after.stamp, container.log_begins)
         body = await self._api.log(container.id, f"{since // NANOSECONDS}.{since % NANOSECONDS:09d}")
         try:
             lines = (
@@ -150,6 +154,14 @@ class DockerServer:
 
         Raises `ServerError` if a container with another command runs.
         """
+        async with self._alone:
+            await self._keep(command)
+
+    async def close(self) -> None:
+        """Close the connections to the daemon."""
+        await self._api.close()
+
+    async def _keep(self, command: LaunchCommand) -> None:
         found = await self._find()
         main = found.main
         if found.alive and (main is None or not main.alive or not main.runs(command)):
@@ -166,10 +178,6 @@ class DockerServer:
             self._own(main, found.before)
             await self._set_policy(main, main.wanted_policy)
             await self._api.remove(found.before.id)
-
-    async def close(self) -> None:
-        """Close the connections to the daemon."""
-        await self._api.close()
 
     async def _find(self) -> _Found:
         main, before, after = [

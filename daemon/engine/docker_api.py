@@ -45,14 +45,18 @@ class DockerApi:
     async def inspect(self, container: str) -> dict[str, Any] | None:
         """Everything the daemon knows of a container, or None if there is none of that name or id."""
         try:
-            return _object(await self._call("GET", f"/containers/{quote(container, safe='')}/json"), "inspect")
+            return _object(
+                await self._call("GET", f"/containers/{quote(container, safe='')}/json"), "inspect"
+            )
         except NotThere:
             return None
 
     async def image_id(self, name: str) -> str | None:
         """The id of the image that a name stands for at present, or None."""
         try:
-            found = _object(await self._call("GET", f"/images/{quote(name, safe='')}/json"), "image").get("Id")
+            found = _object(await self._call("GET", f"/images/{quote(name, safe='')}/json"), "image").get(
+                "Id"
+            )
         except NotThere:
             return None
         return found if isinstance(found, str) else None
@@ -86,7 +90,7 @@ class DockerApi:
             "POST",
             f"/containers/{container}/stop",
             params={"t": str(grace_seconds)},
-            timeout=grace_seconds + _STOP_MARGIN_SECONDS,
+            longest=grace_seconds + _STOP_MARGIN_SECONDS,
         )
 
     async def rename(self, container: str, name: str) -> None:
@@ -132,11 +136,11 @@ class DockerApi:
         *,
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
-        timeout: float | None = None,
+        longest: float | None = None,
     ) -> bytes:
         try:
             answer = await self._client.request(
-                method, path, params=params, json=body, timeout=timeout or self._timeout
+                method, path, params=params, json=body, timeout=longest or self._timeout
             )
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._unreachable(f"{method} {path}", error) from error
@@ -166,7 +170,9 @@ def _object(body: bytes, what: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise ServerError(f"the container daemon's answer to {what} is no JSON object: is it Docker's socket?")
+        raise ServerError(
+            f"the container daemon's answer to {what} is no JSON object: is it Docker's socket?"
+        )
     return found
 
 

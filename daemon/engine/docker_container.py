@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from change.server import LaunchCommand, ServerError
+from daemon.engine.stamped_log import NANOSECONDS, nanoseconds
 
 LABEL = "trimtab.container"
 """On every container made here: the name it was made for. One without it is never removed, save the kept one."""
@@ -26,6 +27,7 @@ ENVIRON_LABEL = "trimtab.environ"
 NO_RESTART: Mapping[str, Any] = {"Name": "no", "MaximumRetryCount": 0}
 _NEVER = "0001-01-01"
 _SHORT_ID = 12
+_START_NOTED_LATE_NANOSECONDS = 10 * NANOSECONDS
 
 
 class _Part(BaseModel):
@@ -42,6 +44,7 @@ class _State(_Part):
     ExitCode: int = 0
     Error: str = ""
     StartedAt: str = ""
+    FinishedAt: str = ""
 
 
 class _Config(_Part):
@@ -109,6 +112,18 @@ class Container:
         """When its last run began, RFC 3339; empty if it was never started."""
         at = self.view.State.StartedAt
         return "" if at.startswith(_NEVER) else at
+
+    @property
+    def log_begins(self) -> int:
+        """Nanoseconds of the Unix time from which on its log is of its last run.
+
+        The daemon notes the start only after the process is on its way, so the first lines are older than it. While
+        a container runs, the end of the run before is still known, and is the border.
+        """
+        started, finished = nanoseconds(self.started_at) or 0, nanoseconds(self.view.State.FinishedAt) or 0
+        if self.alive and finished < started:
+            return finished
+        return max(0, started - _START_NOTED_LATE_NANOSECONDS)
 
     @property
     def running(self) -> bool:
@@ -200,9 +215,7 @@ def recreation(
     return {**config, "HostConfig": host, "NetworkingConfig": {"EndpointsConfig": first}}, others
 
 
-def _environment(
-    source: Container, wanted: Mapping[str, str]
-) -> tuple[list[str], dict[str, str | None]]:
+def _environment(source: Container, wanted: Mapping[str, str]) -> tuple[list[str], dict[str, str | None]]:
     """The source's variables as they were before Trimtab, with the wanted ones over them, and what those held."""
     environ = source.environ
     for key, value in _json_object(source.labels.get(ENVIRON_LABEL)).items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from change.server import LogPart
 
@@ -26,7 +26,7 @@ def nanoseconds(stamp: str) -> int | None:
         return None
     whole, fraction, zone = found.groups()
     try:
-        moment = datetime.fromisoformat(whole + ("+00:00" if zone == "Z" else zone)).astimezone(timezone.utc)
+        moment = datetime.fromisoformat(whole + ("+00:00" if zone == "Z" else zone)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
     seconds = int(moment.timestamp())

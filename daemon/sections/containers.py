@@ -19,8 +19,12 @@ class DockerSection(Section):
     """The engine is a container of Docker, or of Podman's service that speaks Docker's API."""
 
     container: ContainerName = Field(description="name of the engine's container")
-    socket: FilePath = Field(default=Path("/var/run/docker.sock"), description="socket of the Docker Engine API")
-    timeout_seconds: Seconds = Field(default=60.0, description="longest wait for one answer, a stop's grace apart")
+    socket: FilePath = Field(
+        default=Path("/var/run/docker.sock"), description="socket of the Docker Engine API"
+    )
+    timeout_seconds: Seconds = Field(
+        default=60.0, description="longest wait for one answer, a stop's grace apart"
+    )
 
 
 class KubernetesSection(Section):
@@ -35,7 +39,10 @@ class KubernetesSection(Section):
         default=None, description="namespace; unset: the one of the service account or of the context"
     )
     kubeconfig: FilePath | None = Field(
-        default=None, description="file that says how the cluster is reached; unset: this pod's service account"
+        default=None,
+        description="file that says how the cluster is reached; unset: this pod's service account",
     )
     context: str | None = Field(default=None, description="context of the kubeconfig; unset: its current one")
-    timeout_seconds: Seconds = Field(default=10.0, description="longest wait for one answer of the API server")
+    timeout_seconds: Seconds = Field(
+        default=10.0, description="longest wait for one answer of the API server"
+    )
