@@ -142,8 +142,10 @@ class DockerServer:
                 if container.view.Config.Tty
                 else framed_lines(body)
             )
-            # What an earlier run of the same container wrote comes first in its log.
-            return read_on((line for line in lines if line.stamp >= since), after)
+            # What an earlier run of the same container wrote comes first in its log. Podman's stamps are whole seconds.
+            whole = since - since % NANOSECONDS
+            here = (one for one in lines if one.stamp >= (since if one.stamp % NANOSECONDS else whole))
+            return read_on(here, after)
         except ValueError as error:
             raise ServerError(
                 f"the log of {self._name} cannot be read ({error}): its log driver must let `docker logs` read it"
@@ -307,4 +309,5 @@ def _refuse_vanishing(name: str, container: Container) -> None:
 
 def docker_server(section: DockerSection) -> DockerServer:
     """The hand for the container that the configuration names."""
+    assert section.container is not None, "the section was checked"
     return DockerServer(DockerApi(section.socket, timeout=section.timeout_seconds), section.container)

@@ -99,7 +99,15 @@ class DockerApi:
 
     async def set_restart_policy(self, container: str, policy: Mapping[str, Any]) -> None:
         """Say when the daemon starts a container by itself."""
-        await self._call("POST", f"/containers/{container}/update", body={"RestartPolicy": dict(policy)})
+        try:
+            await self._call("POST", f"/containers/{container}/update", body={"RestartPolicy": dict(policy)})
+        except NotThere as error:
+            if await self.inspect(container) is None:
+                raise
+            raise ServerError(
+                f"{self} cannot change a container's restart policy, as older Podman cannot: two containers with one "
+                "would both come up at the next boot; make the engine's with --restart=no and let systemd start it"
+            ) from error
 
     async def remove(self, container: str) -> None:
         """Remove a container that does not run; its volumes stay."""

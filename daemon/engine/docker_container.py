@@ -143,7 +143,9 @@ class Container:
     @property
     def policy(self) -> Mapping[str, Any]:
         """Its restart policy at present."""
-        return self.view.HostConfig.RestartPolicy or NO_RESTART
+        found = self.view.HostConfig.RestartPolicy
+        # Podman leaves the name empty where there is none.
+        return {**NO_RESTART, **found, "Name": found.get("Name") or "no"}
 
     @property
     def wanted_policy(self) -> Mapping[str, Any] | None:
@@ -202,6 +204,11 @@ def recreation(
     }
     config["Image"] = image
     host["RestartPolicy"] = dict(NO_RESTART)
+    # Podman answers RLIMIT_NOFILE and takes nofile only.
+    host["Ulimits"] = [
+        {**limit, "Name": str(limit.get("Name")).removeprefix("RLIMIT_").lower()}
+        for limit in host.get("Ulimits") or []
+    ]
     host["Binds"] = [*(host.get("Binds") or []), *_unnamed_volumes(source.raw, host)]
     first, others = _networks(source)
     mode = source.view.HostConfig.NetworkMode

@@ -174,6 +174,7 @@ def kubernetes_server(section: KubernetesSection, clock: Clock) -> KubernetesSer
 
     Raises `ServerError` if there is no way to the cluster here.
     """
+    assert section.name is not None, "the section was checked"
     api = KubernetesApi(
         cluster(section.kubeconfig, section.context),
         namespace=section.namespace,

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import httpx2
 import msgspec
-from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig, SingleConfig
 from lightkube.core.async_client import AsyncClient
 from lightkube.core.exceptions import ApiError, ConfigError
 from lightkube.resources.apps_v1 import Deployment, StatefulSet
@@ -108,14 +108,18 @@ class KubernetesApi:
         raise ServerError(f"{where} did not {call} ({said}): {mend}") from error
 
 
-def cluster(kubeconfig: Path | None, context: str | None) -> SingleConfig:
+def cluster(
+    kubeconfig: Path | None, context: str | None, account: Path = Path(SERVICE_ACCOUNT)
+) -> SingleConfig:
     """How the cluster is reached: a kubeconfig's context, or the service account of the pod this runs in.
+
+    The account's token is read anew when the kubelet has changed it.
 
     Raises `ServerError` if there is no such thing here.
     """
     try:
         if kubeconfig is None:
-            found = KubeConfig.from_service_account().get()
+            found = KubeConfig.from_service_account(account).get()
         else:
             found = KubeConfig.from_file(kubeconfig).get(context)
     except (ConfigError, OSError, KeyError, TypeError, ValueError) as error:

@@ -61,9 +61,10 @@ def state(workload: Workload, pods: Sequence[EnginePod]) -> ServerState:
         # It was asked for, and its pod is not there yet.
         return ServerState(running=True, identity=identity, reason=workload.failing)
     last = present[-1]
-    if last.ended:
+    if last.ended or (workload.on_trial and last.restarts):
+        # The kubelet starts a container again at once; for a start on trial its first end is the answer.
         return ServerState(running=False, identity=identity, exit_code=last.exit_code, reason=last.reason)
-    return ServerState(running=True, identity=identity, reason=last.reason)
+    return ServerState(running=True, identity=identity, reason=last.reason if not last.restarts else None)
 
 
 def _rolling(workload: Workload, present: Sequence[EnginePod], identity: str) -> ServerState:
@@ -112,6 +113,9 @@ def _read(pod: Pod, workload: Workload) -> EnginePod:
             restarts = container.restartCount
             before = _ended(container.lastState)
             now = container.state
+            exit_code = before[0]
+            if before[1] is not None:
+                reason = f"restarted after {before[1]}"
             if now is not None and now.terminated is not None:
                 ended, (exit_code, reason) = True, _ended(now)
             elif now is not None and now.waiting is not None and (now.waiting.reason or "") not in _COMING:

@@ -80,6 +80,11 @@ class Workload:
         return self.usual_replicas > 1
 
     @property
+    def on_trial(self) -> bool:
+        """Whether its present command is not kept yet."""
+        return BEFORE in self.annotations
+
+    @property
     def settled(self) -> bool:
         """Whether no rollout is under way, be its pods ready or not."""
         if self.observed < self.generation:

@@ -18,7 +18,7 @@ ClusterName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", 
 class DockerSection(Section):
     """The engine is a container of Docker, or of Podman's service that speaks Docker's API."""
 
-    container: ContainerName = Field(description="name of the engine's container")
+    container: ContainerName | None = Field(default=None, description="name of the engine's container")
     socket: FilePath = Field(
         default=Path("/var/run/docker.sock"), description="socket of the Docker Engine API"
     )
@@ -31,7 +31,7 @@ class KubernetesSection(Section):
     """The engine is a container of a Deployment's or a StatefulSet's pods."""
 
     kind: WorkloadKind = Field(default="Deployment", description="Deployment or StatefulSet")
-    name: ClusterName = Field(description="name of the Deployment or StatefulSet")
+    name: ClusterName | None = Field(default=None, description="name of the Deployment or StatefulSet")
     container: ClusterName | None = Field(
         default=None, description="name of the engine's container; unset: the pod has only one"
     )

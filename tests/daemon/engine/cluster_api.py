@@ -26,7 +26,7 @@ def failure(code: int, reason: str, message: str) -> Answer:
 
 
 def merge(target: Object, patch: Object, path: str = "") -> None:
-    """Apply a strategic merge patch: null deletes, containers and variables are merged by name, other lists replaced."""
+    """Apply a strategic merge patch: null deletes, containers and variables merge by name, other lists are replaced."""
     for key, value in patch.items():
         where = f"{path}.{key}"
         if value is None:

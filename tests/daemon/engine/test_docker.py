@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,94 +17,25 @@ from daemon.engine.docker import BEFORE, NEXT, DockerServer
 from daemon.engine.docker_api import DockerApi
 from tests.change.server_contract import GRACE_SECONDS, ServerContract, Stand
 from tests.daemon.engine.docker_daemon import IMAGE, DockerDaemon, docker_daemon
+from tests.daemon.engine.docker_stand import (
+    DECOY,
+    GOOD,
+    NAME,
+    OTHER,
+    POLICY,
+    body,
+    docker_stand,
+    in_stand,
+    launch,
+)
 
 pytestmark = pytest.mark.debian("dockerd", "busybox")
-
-NAME = "engine"
-POLICY = {"Name": "unless-stopped", "MaximumRetryCount": 0}
-DECOY = "another"
-
-
-def launch(*words: str, mark: str | None = None) -> LaunchCommand:
-    return LaunchCommand(
-        ("/vllm", "serve", "a model's path", *words), {} if mark is None else {"FAKE_ENGINE_MARK": mark}
-    )
-
-
-GOOD = launch("--block-size", "128")
-OTHER = launch("--block-size", "64", mark="cobalt")
 
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DockerDaemon]:
     with docker_daemon() as one:
         yield one
-
-
-def body(mark: Path, **host: Any) -> dict[str, Any]:
-    return {
-        "Image": IMAGE,
-        "Entrypoint": ["/vllm", "serve"],
-        "Cmd": list(GOOD.argv[2:]),
-        "Env": ["KEPT=as it was"],
-        "HostConfig": {"NetworkMode": "none", "RestartPolicy": POLICY, "Binds": [f"{mark}:/mark"], **host},
-    }
-
-
-@asynccontextmanager
-async def docker_stand(daemon: DockerDaemon, **host: Any) -> AsyncIterator[Stand]:
-    """A container named `engine` that runs, and another of the same image and command beside it."""
-    mark, decoy_mark = (Path(tempfile.mkdtemp(prefix="trimtab-mark-")) for _ in range(2))
-    decoy = daemon.run(DECOY, body(decoy_mark))
-    since = time.time()
-    daemon.run(NAME, body(mark, **host))
-    hands: list[DockerServer] = []
-
-    def server() -> EngineServer:
-        hands.append(DockerServer(DockerApi(daemon.socket, timeout=60), NAME))
-        return hands[-1]
-
-    def ours() -> list[dict[str, Any]]:
-        return [one for one in daemon.containers(running=True) if one["Id"] != decoy]
-
-    async def engines() -> int:
-        return len(ours())
-
-    async def leftovers() -> int:
-        return sum(len(daemon.call("GET", f"/containers/{one['Id']}/top")["Processes"]) for one in ours())
-
-    async def next_start() -> LaunchCommand:
-        found = daemon.inspect(NAME)
-        assert found["HostConfig"]["RestartPolicy"] == POLICY
-        others = [one for one in daemon.containers(running=False) if one["Id"] not in (decoy, found["Id"])]
-        assert others == []
-        config = found["Config"]
-        environ = dict(entry.split("=", 1) for entry in config["Env"])
-        return LaunchCommand((*(config["Entrypoint"] or ()), *config["Cmd"]), environ)
-
-    async def say() -> None:
-        (mark / "say").touch()
-
-    try:
-        yield Stand(
-            server=server,
-            good=GOOD,
-            other=OTHER,
-            stubborn=launch("--ignore-term", "--workers"),
-            failing=launch("--fail"),
-            engines=engines,
-            leftovers=leftovers,
-            overlapped=lambda: daemon.overlapped(since, but=decoy),
-            next_start=next_start,
-            bystanders_live=lambda: bool(daemon.inspect(decoy)["State"]["Running"]),
-            say=say,
-        )
-    finally:
-        for hand in hands:
-            await hand.close()
-        daemon.clear()
-        for folder in (mark, decoy_mark):
-            shutil.rmtree(folder)
 
 
 class TestContract(ServerContract):
@@ -115,19 +45,6 @@ class TestContract(ServerContract):
 
     def stand(self) -> Any:
         return docker_stand(self.daemon)
-
-
-def in_stand(
-    daemon: DockerDaemon, test: Callable[[Stand, EngineServer], Awaitable[None]], **host: Any
-) -> None:
-    async def within() -> None:
-        async with docker_stand(daemon, **host) as stand:
-            server = stand.server()
-            await stand.serves(server)
-            await test(stand, server)
-            assert not stand.overlapped()
-
-    asyncio.run(within())
 
 
 def test_the_processes_are_those_of_the_container(daemon: DockerDaemon) -> None:

@@ -101,6 +101,29 @@ def test_a_log_that_is_refused_is_said() -> None:
     talking(said(501, {"message": "configured logging driver does not support reading"}), test)
 
 
+def test_one_that_knows_no_update_is_told_from_one_that_has_no_such_container() -> None:
+    async def asked(there: bool) -> str:
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            head = await reader.readuntil(b"\r\n\r\n")
+            known = there and head.startswith(b"GET")
+            writer.write(said(200, {"Id": "x"}) if known else said(404, b"Not Found"))
+            writer.close()
+
+        with tempfile.TemporaryDirectory() as folder:
+            server = await asyncio.start_unix_server(connected, Path(folder) / "socket")
+            api = DockerApi(Path(folder) / "socket", timeout=20)
+            try:
+                with pytest.raises(ServerError) as caught:
+                    await api.set_restart_policy("x", {"Name": "no"})
+            finally:
+                await api.close()
+                server.close()
+        return str(caught.value)
+
+    assert "cannot change a container's restart policy" in asyncio.run(asked(there=True))
+    assert "(404): Not Found" in asyncio.run(asked(there=False))
+
+
 def test_a_daemon_that_hangs_is_given_up() -> None:
     async def test(api: DockerApi) -> None:
         with pytest.raises(ServerError, match="did not answer POST /containers/x/start"):

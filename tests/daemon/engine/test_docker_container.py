@@ -9,6 +9,7 @@ import pytest
 
 from change.server import LaunchCommand, ServerError
 from daemon.engine.docker_container import BEFORE_LABEL, ENVIRON_LABEL, LABEL, Container, recreation
+from daemon.engine.stamped_log import nanoseconds
 
 ID = "0d0619d2a61be9a14c9b916bd3fc2af0b589d5bf26ff430a439f5ab66c4d5120"
 
@@ -148,6 +149,35 @@ def test_one_that_is_restarted_over_and_over_is_alive_and_does_not_run() -> None
     assert source.alive
     assert not source.running
     assert source.started_at == ""
+
+
+def test_limits_as_podman_words_them_are_worded_as_it_takes_them() -> None:
+    limits = [{"Name": "RLIMIT_MEMLOCK", "Soft": -1, "Hard": -1}, {"Name": "nofile", "Soft": 1, "Hard": 2}]
+    body, _ = made(container(host={"Ulimits": limits}), LaunchCommand(("a",)))
+    assert [limit["Name"] for limit in body["HostConfig"]["Ulimits"]] == ["memlock", "nofile"]
+    assert body["HostConfig"]["Ulimits"][0]["Soft"] == -1
+
+
+@pytest.mark.parametrize("policy", [None, {}, {"Name": "", "MaximumRetryCount": 0}, {"Name": "no"}])
+def test_no_restart_policy_is_said_in_several_ways(policy: dict[str, Any] | None) -> None:
+    host = {} if policy is None else {"RestartPolicy": policy}
+    source = container(host={"RestartPolicy": {}, **host})
+    assert source.policy == {"Name": "no", "MaximumRetryCount": 0}
+
+
+def test_the_log_of_a_run_begins_where_the_one_before_ended() -> None:
+    def state(**more: Any) -> Container:
+        at = {"StartedAt": "2026-11-30T03:09:48.5Z", "FinishedAt": "2026-11-30T03:09:40Z"}
+        return container(State={"Running": True, **at, **more})
+
+    first = container(
+        State={"Running": True, "StartedAt": "2026-11-30T03:09:48.5Z", "FinishedAt": "0001-01-01T00:00:00Z"}
+    )
+    ended = state(Running=False, FinishedAt="2026-11-30T03:10:00Z")
+    assert first.log_begins == 0
+    assert state().log_begins == nanoseconds("2026-11-30T03:09:40Z")
+    # Then the end before it is forgotten, and a first line may be a little older than the noted start.
+    assert ended.log_begins == nanoseconds("2026-11-30T03:09:38.5Z")
 
 
 def test_an_entry_point_in_one_word_is_read() -> None:

@@ -4,142 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from change.server import EngineServer, LaunchCommand, ServerBusy, ServerError
-from daemon.engine.kubernetes import KubernetesServer, kubernetes_server
+from change.server import LaunchCommand, ServerBusy, ServerError
+from daemon.engine.kubernetes import KubernetesServer
 from daemon.engine.kubernetes_api import MANIFEST, KubernetesApi, cluster
-from daemon.sections.containers import KubernetesSection, WorkloadKind
-from tests.change.server_contract import GRACE_SECONDS, ServerContract, Stand
-from tests.daemon.engine.cluster import CONTAINER, NAME, NAMESPACE, Cluster, Object
-from tests.daemon.engine.cluster_api import TOKEN, ClusterApi, serving
+from tests.change.server_contract import GRACE_SECONDS, ServerContract
+from tests.daemon.engine.cluster import CONTAINER, NAME, Cluster, Object
+from tests.daemon.engine.cluster_stand import GOOD, OTHER, Room, VirtualClock, launch, room, stand, within
 from tests.prepare import ROOT
-
-
-def launch(*words: str, mark: str | None = None) -> LaunchCommand:
-    environ = {} if mark is None else {"FAKE_ENGINE_MARK": mark}
-    return LaunchCommand(("vllm", "serve", "a model's path", *words), environ)
-
-
-GOOD = launch("--block-size", "128")
-OTHER = launch("--block-size", "64", mark="cobalt")
-
-
-class VirtualClock:
-    """The cluster's time."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    def now(self) -> float:
-        return self._cluster.now
-
-    async def sleep(self, seconds: float) -> None:
-        self._cluster.step(seconds)
-        await asyncio.sleep(0)
-
-
-def kubeconfig(url: str) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "contexts": [{"name": "here", "context": {"cluster": "it", "user": "me", "namespace": NAMESPACE}}],
-        "clusters": [{"name": "it", "cluster": {"server": url}}],
-        "users": [{"name": "me", "user": {"token": TOKEN}}],
-    }
-
-
-class Room:
-    """The cluster, its API, and hands on it."""
-
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
-        self.cluster = cluster
-        self.api = ClusterApi(cluster)
-        self.file = folder / "kubeconfig"
-        self.container: str | None = None
-        self.hands: list[KubernetesServer] = []
-
-    def server(self) -> KubernetesServer:
-        kind: WorkloadKind = "Deployment" if self.cluster.kind == "Deployment" else "StatefulSet"
-        section = KubernetesSection(kind=kind, name=NAME, container=self.container, kubeconfig=self.file)
-        self.hands.append(kubernetes_server(section, VirtualClock(self.cluster)))
-        return self.hands[-1]
-
-    async def settled(self, server: EngineServer) -> None:
-        for _ in range(40):
-            self.cluster.step()
-        assert (await server.look()).running
-
-    @property
-    def template(self) -> Object:
-        found = self.cluster.workload["spec"]["template"]["spec"]["containers"][0]
-        assert isinstance(found, dict)
-        return found
-
-    @property
-    def annotations(self) -> Object:
-        """Those of the workload that are Trimtab's, but for the one that counts its patches."""
-        found = self.cluster.workload["metadata"]["annotations"]
-        return {k: v for k, v in found.items() if k.startswith("trimtab/") and k != "trimtab/generation"}
-
-
-@asynccontextmanager
-async def room(cluster: Cluster, folder: Path) -> AsyncIterator[Room]:
-    made = Room(cluster, folder)
-    async with serving(made.api) as url:
-        made.file.write_text(yaml.safe_dump(kubeconfig(url)))
-        try:
-            yield made
-        finally:
-            for hand in made.hands:
-                await hand.close()
-
-
-@asynccontextmanager
-async def stand(kind: str, folder: Path) -> AsyncIterator[Stand]:
-    cluster = Cluster(kind, list(GOOD.argv))
-    async with room(cluster, folder) as found:
-
-        async def engines() -> int:
-            return len(cluster.living())
-
-        async def leftovers() -> int:
-            return len(cluster.own)
-
-        async def next_start() -> LaunchCommand:
-            assert "trimtab/before" not in found.annotations
-            argv = (*(found.template.get("command") or ()), *(found.template.get("args") or ()))
-            values = {one["name"]: one.get("value", "a secret") for one in found.template["env"]}
-            return LaunchCommand(argv, values)
-
-        async def say() -> None:
-            cluster.say()
-
-        async def moment() -> None:
-            cluster.step()
-            await asyncio.sleep(0.001)
-
-        yield Stand(
-            server=found.server,
-            good=GOOD,
-            other=OTHER,
-            stubborn=launch("--ignore-term"),
-            failing=launch("--fail"),
-            engines=engines,
-            leftovers=leftovers,
-            overlapped=lambda: cluster.overlapped,
-            next_start=next_start,
-            bystanders_live=lambda: any(pod["metadata"]["uid"] == "pod-canary" for pod in cluster.pods),
-            say=say,
-            moment=moment,
-        )
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
@@ -150,19 +27,6 @@ class TestContract(ServerContract):
 
     def stand(self) -> Any:
         return stand(self.kind, self.folder)
-
-
-Test = Callable[[Room, KubernetesServer], Awaitable[None]]
-
-
-def within(tmp_path: Path, test: Test, kind: str = "Deployment", **how: Any) -> None:
-    async def do() -> None:
-        async with room(Cluster(kind, list(GOOD.argv), **how), tmp_path) as found:
-            server = found.server()
-            await found.settled(server)
-            await test(found, server)
-
-    asyncio.run(do())
 
 
 def test_a_stop_scales_to_none_and_a_start_back_and_nothing_else_changes(tmp_path: Path) -> None:
@@ -239,6 +103,69 @@ def test_the_last_known_good_stands_in_the_object_while_a_change_is_on_trial(
             assert "trimtab/before" not in room.annotations
 
     within(tmp_path, test)
+
+
+class Crash(BaseException):
+    """The daemon's end, before or after one of its patches."""
+
+
+class CrashingApi(KubernetesApi):
+    """Dies at a patch, before it is sent or after it was done."""
+
+    left = 1000
+    done = False
+
+    async def patch(self, *what: Any) -> Any:
+        self.left -= 1
+        if self.left < 0 and not self.done:
+            raise Crash
+        found = await super().patch(*what)
+        if self.left < 0:
+            raise Crash
+        return found
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_a_crash_anywhere_can_be_mended(tmp_path: Path, kind: str, replicas: int, done: bool) -> None:
+    """A change, another on top, a promotion: the caller dies at each of their patches."""
+
+    async def attempt(at: int) -> bool:
+        async with room(Cluster(kind, list(GOOD.argv), replicas=replicas), tmp_path) as found:
+            await found.settled(found.server())
+            before = json.loads(json.dumps(found.template))
+            api = CrashingApi(cluster(found.file, None), namespace=None, timeout=5.0)
+            api.left, api.done = at, done
+            server = KubernetesServer(
+                api, kind=found.kind, name=NAME, container=None, clock=VirtualClock(found.cluster)
+            )
+            crashed = False
+            try:
+                for command in (launch("--fail"), OTHER):
+                    await server.stop(grace_seconds=GRACE_SECONDS)
+                    await server.start(command)
+                    found.cluster.step(3)
+                await server.keep(OTHER)
+            except Crash:
+                crashed = True
+            finally:
+                await api.close()
+            fresh = found.server()
+            await fresh.stop(grace_seconds=GRACE_SECONDS)
+            await fresh.start(GOOD)
+            await fresh.keep(GOOD)
+            await found.settled(fresh)
+            assert found.template == before
+            assert found.annotations == {}
+            assert len(found.cluster.living()) == replicas
+            assert not found.cluster.overlapped
+            return crashed
+
+    at = 0
+    while asyncio.run(attempt(at)):
+        at += 1
+    assert at == (5 if replicas == 1 else 3)
 
 
 def test_a_patch_is_made_anew_when_somebody_was_quicker(tmp_path: Path) -> None:
@@ -358,7 +285,26 @@ def test_a_start_that_the_kubelet_repeats_is_another_run(tmp_path: Path) -> None
         ended = next(state for state in seen if not state.running)
         assert (ended.exit_code, ended.reason) == (3, "OOMKilled")
         assert ended.identity == begun.identity
-        assert any(state.running and state.identity != begun.identity for state in seen)
+        assert any(state.identity != begun.identity for state in seen)
+        # A start on trial has failed once; that the kubelet tries again does not make it one that runs.
+        first = seen.index(ended)
+        assert not any(state.running for state in seen[first:])
+        assert {state.exit_code for state in seen[first:]} == {3}
+
+    within(tmp_path, test)
+
+
+def test_an_engine_that_is_kept_runs_again_after_its_end(tmp_path: Path) -> None:
+    async def test(room: Room, server: KubernetesServer) -> None:
+        before = await server.look()
+        room.cluster.engines[room.cluster.own[0]["metadata"]["name"]].argv.append("--fail")
+        room.cluster.engines[room.cluster.own[0]["metadata"]["name"]].lines.clear()
+        seen = []
+        for _ in range(20):
+            room.cluster.step()
+            seen.append(await server.look())
+        assert any(state.exit_code == 3 for state in seen)
+        assert any(state.running and state.identity != before.identity for state in seen)
 
     within(tmp_path, test)
 
@@ -427,37 +373,3 @@ def test_of_several_containers_the_engines_is_named(tmp_path: Path) -> None:
         assert (await room.server().command()).argv == GOOD.argv
 
     within(tmp_path, test)
-
-
-def test_what_the_server_refuses_is_said_with_its_mend(tmp_path: Path) -> None:
-    async def test(room: Room, server: KubernetesServer) -> None:
-        async def said(error: str, **section: Any) -> None:
-            api = KubernetesApi(cluster(room.file, None), namespace=section.get("namespace"), timeout=5.0)
-            name = section.get("name", NAME)
-            hand = KubernetesServer(
-                api, kind="Deployment", name=name, container=None, clock=VirtualClock(room.cluster)
-            )
-            with pytest.raises(ServerError, match=error) as caught:
-                await hand.look()
-            assert TOKEN not in str(caught.value)
-            await hand.close()
-
-        await said("mend kind, name or namespace", name="absent")
-        await said("grant what deploy/kubernetes/restart-rbac.yaml lists", namespace="another")
-        room.file.write_text(room.file.read_text().replace(TOKEN, "stale"))
-        await said("grant what")
-        room.api.down = True
-        await said("is up and reachable")
-
-    within(tmp_path, test)
-
-
-def test_no_way_to_a_cluster_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ServerError, match="name a kubeconfig"):
-        cluster(None, None)
-    with pytest.raises(ServerError, match="mend the file"):
-        cluster(tmp_path / "none", None)
-    broken = tmp_path / "broken"
-    broken.write_text("clusters: 3")
-    with pytest.raises(ServerError, match="mend the file"):
-        cluster(broken, None)
