@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ from weakref import WeakValueDictionary
 from change.server import LaunchCommand, LogPart, ServerBusy, ServerError, ServerState
 from daemon.engine.container_processes import marks
 from daemon.engine.docker_api import DockerApi
-from daemon.engine.docker_container import BEFORE_LABEL, LABEL, NO_RESTART, Container, recreation
+from daemon.engine.docker_container import BEFORE_LABEL, LABEL, NO_RESTART, SHORT_ID, Container, recreation
 from daemon.engine.stamped_log import (
     NANOSECONDS,
     Position,
@@ -74,8 +75,10 @@ class _Found:
 class DockerServer:
     """The engine in one named container; an `EngineServer`."""
 
-    def __init__(self, api: DockerApi, container: str) -> None:
+    def __init__(self, api: DockerApi, container: str, *, host_name: str = "") -> None:
+        """Prepare a hand for one container; `host_name` is this machine's, the short id of the container it may be."""
         self._api = api
+        self._host_name = host_name
         self._name = container
         self._alone = _changing.setdefault(container, asyncio.Lock())
 
@@ -103,10 +106,13 @@ class DockerServer:
         )
 
     async def stop(self, *, grace_seconds: float) -> None:
-        """Stop the container; see `EngineServer`. Raises before it stops one that would vanish with its end."""
+        """Stop the container; see `EngineServer`.
+
+        Raises before it stops one that would vanish with its end, or Trimtab with it.
+        """
         alive = (await self._find()).alive
         for container in alive:
-            _refuse_vanishing(self._name, container)
+            self._refuse_unsafe(container)
         for container in alive:
             if container.view.State.Paused:
                 await self._api.unpause(container.id)
@@ -239,7 +245,7 @@ class DockerServer:
             await self._api.rename(before.id, self._name)
             return await self._main()
         source = before or main
-        _refuse_vanishing(self._name, source)
+        self._refuse_unsafe(source)
         policy = (main.wanted_policy if before is not None else None) or main.policy
         await self._make(source, command, policy)
         if before is None:
@@ -277,6 +283,18 @@ class DockerServer:
             )
         await self._api.remove(container.id)
 
+    def _refuse_unsafe(self, container: Container) -> None:
+        if container.view.HostConfig.AutoRemove:
+            raise ServerError(
+                f"the container {self._name} was started with --rm: it would vanish with its end, and with it the "
+                "way back; start it without --rm"
+            )
+        if container.id[:SHORT_ID] == self._host_name:
+            raise ServerError(
+                f"Trimtab itself runs in the container {self._name} and would end with it: give it a container of "
+                "its own, or use the hand process"
+            )
+
     def _own(self, main: Container, before: Container) -> None:
         """Refuse a pair that did not come about here: somebody made the engine's container anew meanwhile."""
         if main.labels.get(LABEL) != self._name or main.labels.get(BEFORE_LABEL) != before.id:
@@ -299,15 +317,8 @@ def _reason(container: Container) -> str | None:
     return state.Error or None
 
 
-def _refuse_vanishing(name: str, container: Container) -> None:
-    if container.view.HostConfig.AutoRemove:
-        raise ServerError(
-            f"the container {name} was started with --rm: it would vanish with its end, and with it the way back; "
-            "start it without --rm"
-        )
-
-
 def docker_server(section: DockerSection) -> DockerServer:
     """The hand for the container that the configuration names."""
     assert section.container is not None, "the section was checked"
-    return DockerServer(DockerApi(section.socket, timeout=section.timeout_seconds), section.container)
+    api = DockerApi(section.socket, timeout=section.timeout_seconds)
+    return DockerServer(api, section.container, host_name=socket.gethostname())

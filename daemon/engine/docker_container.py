@@ -26,7 +26,8 @@ ENVIRON_LABEL = "trimtab.environ"
 
 NO_RESTART: Mapping[str, Any] = {"Name": "no", "MaximumRetryCount": 0}
 _NEVER = "0001-01-01"
-_SHORT_ID = 12
+SHORT_ID = 12
+"""Letters of an id that Docker takes for a host name."""
 _START_NOTED_LATE_NANOSECONDS = 10 * NANOSECONDS
 
 
@@ -212,7 +213,7 @@ def recreation(
     host["Binds"] = [*(host.get("Binds") or []), *_unnamed_volumes(source.raw, host)]
     first, others = _networks(source)
     mode = source.view.HostConfig.NetworkMode
-    if config.get("Hostname") == source.id[:_SHORT_ID] or mode == "host" or mode.startswith("container:"):
+    if config.get("Hostname") == source.id[:SHORT_ID] or mode == "host" or mode.startswith("container:"):
         # Drawn from the old id, or that of the host or of the other container: not somebody's choice.
         config.pop("Hostname", None)
     if mode.startswith("container:"):
@@ -265,7 +266,7 @@ def _networks(source: Container) -> tuple[dict[str, Any], list[tuple[str, dict[s
 def _endpoint(source: Container, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What somebody chose of an endpoint; addresses that were drawn are drawn anew."""
     kept = {key: settings[key] for key in ("IPAMConfig", "Links", "DriverOpts") if settings.get(key)}
-    aliases = [name for name in settings.get("Aliases") or [] if name != source.id[:_SHORT_ID]]
+    aliases = [name for name in settings.get("Aliases") or [] if name != source.id[:SHORT_ID]]
     return {**kept, "Aliases": aliases} if aliases else kept
 
 

@@ -9,6 +9,7 @@ annotations of the object itself, written by the same patch: a crash at any poin
 from __future__ import annotations
 
 import math
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -33,9 +34,18 @@ class KubernetesServer:
     """The engine in one container of a Deployment or StatefulSet; an `EngineServer`."""
 
     def __init__(
-        self, api: KubernetesApi, *, kind: WorkloadKind, name: str, container: str | None, clock: Clock
+        self,
+        api: KubernetesApi,
+        *,
+        kind: WorkloadKind,
+        name: str,
+        container: str | None,
+        clock: Clock,
+        host_name: str = "",
     ) -> None:
+        """Prepare a hand for one container of a workload; `host_name` is this machine's, the pod's that it may be."""
         self._api = api
+        self._host_name = host_name
         self._kind = kind
         self._name = name
         self._container = container
@@ -60,8 +70,9 @@ class KubernetesServer:
 
         The kubelet kills after the pod's own terminationGracePeriodSeconds: an API server knows no other way that
         is sure to end a process before it says so. `grace_seconds` only lengthens the wait. Raises `ServerBusy`
-        during somebody else's rollout, `ServerError` if a pod does not go.
+        during somebody else's rollout, `ServerError` if a pod does not go or Trimtab would end with it.
         """
+        await self._refuse_own_pod()
         workload = await self._change(lambda w: None if w.rolls or not w.replicas else w.stop_patch())
         if workload.rolls:
             return
@@ -80,6 +91,8 @@ class KubernetesServer:
         With several replicas one may run: they are replaced one after another. Raises `ServerBusy` during somebody
         else's rollout, `ServerError` if the object cannot be rolled out.
         """
+
+        await self._refuse_own_pod()
 
         def patch(workload: Workload) -> dict[str, Any]:
             if not workload.usual_replicas:
@@ -154,6 +167,14 @@ class KubernetesServer:
             f"the {self._kind} {self._name} is changed all the time by somebody else: try again later"
         )
 
+    async def _refuse_own_pod(self) -> None:
+        workload = await self._workload()
+        if any(pod.name == self._host_name for pod in await self._pods(workload)):
+            raise ServerError(
+                f"Trimtab itself runs in the pod {self._host_name} of the {workload} and would end with it: give it a "
+                "Deployment of its own, or use the hand process in the engine's container"
+            )
+
     def _refuse_foreign(self, workload: Workload) -> None:
         if workload.foreign:
             raise ServerBusy(
@@ -181,5 +202,10 @@ def kubernetes_server(section: KubernetesSection, clock: Clock) -> KubernetesSer
         timeout=section.timeout_seconds,
     )
     return KubernetesServer(
-        api, kind=section.kind, name=section.name, container=section.container, clock=clock
+        api,
+        kind=section.kind,
+        name=section.name,
+        container=section.container,
+        clock=clock,
+        host_name=socket.gethostname(),
     )

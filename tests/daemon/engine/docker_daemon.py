@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import tarfile
@@ -48,16 +49,54 @@ APPLETS = ("sh", "sleep", "rm", "head", "tail")
 
 
 class DockerDaemon:
-    """A daemon that listens at `socket`; it is spoken to without the code under test."""
+    """A daemon with its socket, log and data in `folder`; it is spoken to without the code under test."""
 
-    def __init__(self, socket: Path) -> None:
-        self.socket = socket
+    def __init__(self, folder: Path, program: str) -> None:
+        self.socket = folder / "socket"
+        self._folder = folder
+        self._command = [
+            program,
+            f"--host=unix://{self.socket}",
+            f"--data-root={folder}/data",
+            f"--exec-root={folder}/exec",
+            f"--pidfile={folder}/pid",
+            f"--config-file={folder}/config.json",
+            "--iptables=false",
+            "--ip6tables=false",
+            "--ip-forward=false",
+            "--ip-masq=false",
+            "--bridge=none",
+            "--storage-driver=vfs",
+        ]
+        (folder / "config.json").write_text("{}")
+        self._process: subprocess.Popen[bytes] | None = None
         self._http = httpx2.Client(
-            transport=httpx2.HTTPTransport(uds=str(socket)),
+            transport=httpx2.HTTPTransport(uds=str(self.socket)),
             base_url="http://docker",
             timeout=60,
             trust_env=False,
         )
+
+    def start(self) -> str | None:
+        """Start it and wait until it answers; the answer says why it does not, or is None."""
+        log = self._folder / "log"
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self.answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                said = log.read_text(errors="replace").strip().splitlines()
+                return said[-1] if said else "it says nothing"
+            time.sleep(0.1)
+        return None
+
+    def stop(self) -> None:
+        """End it as a host does that shuts down: its containers are stopped first."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(60)
 
     def call(self, method: str, path: str, *, status: int | None = None, **how: Any) -> Any:
         """Call the API; the answer must have `status` if one is given, else be no error."""
@@ -68,10 +107,13 @@ class DockerDaemon:
 
     def answers(self) -> bool:
         """Whether it is up."""
-        try:
-            return self._http.get("/_ping").is_success
-        except httpx2.HTTPError:
-            return False
+        # Tried bare first: the client leaves the sockets of refused connections to the garbage collector.
+        with socket.socket(socket.AF_UNIX) as bare:
+            try:
+                bare.connect(str(self.socket))
+            except OSError:
+                return False
+        return self._http.get("/_ping").is_success
 
     def containers(self, *, running: bool) -> list[dict[str, Any]]:
         """The containers there are, or those that run."""
@@ -158,43 +200,17 @@ def docker_daemon() -> Iterator[DockerDaemon]:
         pytest.skip("a Docker daemon of one's own needs root")
     # The path of a Unix socket is short: pytest's own folders are too deep.
     folder = Path(tempfile.mkdtemp(prefix="trimtab-docker-"))
-    log = folder / "log"
-    command = [
-        dockerd,
-        f"--host=unix://{folder}/socket",
-        f"--data-root={folder}/data",
-        f"--exec-root={folder}/exec",
-        f"--pidfile={folder}/pid",
-        f"--config-file={folder}/none.json",
-        "--iptables=false",
-        "--ip6tables=false",
-        "--ip-forward=false",
-        "--ip-masq=false",
-        "--bridge=none",
-        "--storage-driver=vfs",
-    ]
-    (folder / "none.json").write_text("{}")
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
-        )
-    daemon = DockerDaemon(folder / "socket")
+    daemon = DockerDaemon(folder, dockerd)
     try:
-        deadline = time.monotonic() + START_SECONDS
-        while not daemon.answers():
-            if process.poll() is not None or time.monotonic() > deadline:
-                said = log.read_text(errors="replace").strip().splitlines()
-                pytest.skip(
-                    f"no Docker daemon can be started here: {said[-1] if said else 'it says nothing'}"
-                )
-            time.sleep(0.1)
+        why = daemon.start()
+        if why is not None:
+            pytest.skip(f"no Docker daemon can be started here: {why}")
         daemon.load()
         yield daemon
         daemon.clear()
     finally:
         daemon.close()
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        daemon.stop()
         _unmount(folder)
         shutil.rmtree(folder, onerror=_writable)
 

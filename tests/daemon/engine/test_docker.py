@@ -217,6 +217,28 @@ def test_a_crash_anywhere_can_be_mended(daemon: DockerDaemon, what: str) -> None
     assert at == {"first": 6, "second": 5, "return": 5, "keep": 2}[what], "it died at each of its calls"
 
 
+@pytest.mark.parametrize("policy", ["always", "unless-stopped"])
+def test_a_reboot_in_a_trial_brings_up_no_engine_and_one_that_is_kept_comes_back(
+    daemon: DockerDaemon, policy: str
+) -> None:
+    async def reboot() -> None:
+        await asyncio.to_thread(daemon.stop)
+        assert await asyncio.to_thread(daemon.start) is None
+
+    async def test(stand: Stand, server: EngineServer) -> None:
+        daemon.call("POST", f"/containers/{DECOY}/update", json={"RestartPolicy": {"Name": "always"}})
+        await restart(server, OTHER)
+        await reboot()
+        assert await stand.engines() == 0
+        await restart(stand.server(), GOOD)
+        await stand.server().keep(GOOD)
+        await reboot()
+        await stand.serves(stand.server())
+        assert tuple(daemon.inspect(NAME)["Config"]["Cmd"]) == GOOD.argv[2:]
+
+    in_stand(daemon, test, RestartPolicy={"Name": policy, "MaximumRetryCount": 0})
+
+
 def test_a_container_that_somebody_else_made_anew_is_not_touched(daemon: DockerDaemon) -> None:
     async def test(stand: Stand, server: EngineServer) -> None:
         await server.stop(grace_seconds=GRACE_SECONDS)
@@ -255,6 +277,18 @@ def test_one_that_would_vanish_with_its_end_is_not_stopped(daemon: DockerDaemon)
         assert await stand.engines() == 1
 
     in_stand(daemon, test, AutoRemove=True, RestartPolicy={"Name": "no", "MaximumRetryCount": 0})
+
+
+def test_trimtabs_own_container_is_not_stopped(daemon: DockerDaemon) -> None:
+    async def test(stand: Stand, server: EngineServer) -> None:
+        api = DockerApi(daemon.socket, timeout=60)
+        within = DockerServer(api, NAME, host_name=daemon.inspect(NAME)["Id"][:12])
+        with pytest.raises(ServerError, match="Trimtab itself runs in the container engine"):
+            await within.stop(grace_seconds=GRACE_SECONDS)
+        await api.close()
+        assert await stand.engines() == 1
+
+    in_stand(daemon, test)
 
 
 def test_a_paused_engine_is_stopped_too(daemon: DockerDaemon) -> None:

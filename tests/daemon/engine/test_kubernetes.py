@@ -347,6 +347,27 @@ def test_a_pod_that_does_not_go_is_named_in_the_end(tmp_path: Path) -> None:
     within(tmp_path, test)
 
 
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_trimtabs_own_pod_is_not_ended(tmp_path: Path, replicas: int) -> None:
+    async def test(room: Room, server: KubernetesServer) -> None:
+        api = KubernetesApi(cluster(room.file, None), namespace=None, timeout=5.0)
+        inside = KubernetesServer(
+            api,
+            kind=room.kind,
+            name=NAME,
+            container=None,
+            clock=VirtualClock(room.cluster),
+            host_name=room.cluster.own[0]["metadata"]["name"],
+        )
+        for order in (inside.stop(grace_seconds=GRACE_SECONDS), inside.start(OTHER)):
+            with pytest.raises(ServerError, match="Trimtab itself runs in the pod"):
+                await order
+        await inside.close()
+        assert room.cluster.workload["metadata"]["generation"] == 1
+
+    within(tmp_path, test, replicas=replicas)
+
+
 def test_one_that_somebody_scaled_to_none_is_not_scaled_up(tmp_path: Path) -> None:
     async def test(room: Room, server: KubernetesServer) -> None:
         room.cluster.workload["spec"]["replicas"] = 0
