@@ -41,12 +41,18 @@ class ServerState:
     `identity` names this run of it (pid and start time, invocation, container, revision) and is None when none was
     ever started; `exit_code` is that of a run that ended, None if it runs or nobody knows. `processes` are the
     owned ones on this host, the main one first; empty where the engine runs elsewhere.
+
+    `reason` is why it does not run, or not yet, in the words of whoever starts it (`OOMKilled`, `Unschedulable`,
+    `ProgressDeadlineExceeded`), None where nobody says. `starting` is true while a start that is not running yet may
+    still come up by itself: a rollout over several replicas. Not running and not starting is an end.
     """
 
     running: bool
     identity: str | None
     exit_code: int | None = None
     processes: tuple[ProcessMark, ...] = ()
+    reason: str | None = None
+    starting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ PROGRAMS = {
     "chromium": "chromium",
     "openssl": "openssl",
     "cc": "build-essential",
+    "dockerd": "docker.io",
+    "busybox": "busybox-static",
 }
 """Program to the Debian package that brings it; Debian calls alertmanager prometheus-alertmanager."""
 

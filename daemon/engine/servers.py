@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from change.server import EngineServer
+from change.server import EngineServer, ServerError
 from daemon.config import Config
 from daemon.engine.hook import HookServer
 from daemon.engine.process import ProcessServer
 from daemon.engine.systemd import SystemdServer
 from daemon.errors import ConfigError
+from daemon.wall_clock import WallClock
 
 
 def engine_server(config: Config) -> EngineServer | None:
@@ -23,5 +24,15 @@ def engine_server(config: Config) -> EngineServer | None:
             return SystemdServer(section.systemd.unit)
         case "hook":
             return HookServer(section.hook)
-        case "docker" | "kubernetes":
-            raise ConfigError(f"engine.server.hand: {section.hand} is not there yet")
+        case "docker":
+            from daemon.engine.docker import docker_server
+
+            return docker_server(section.docker)
+        case "kubernetes":
+            # Here and not above: its models take a while to load, and few want them.
+            from daemon.engine.kubernetes import kubernetes_server
+
+            try:
+                return kubernetes_server(section.kubernetes, WallClock())
+            except ServerError as error:
+                raise ConfigError(f"engine.server.kubernetes: {error}") from error

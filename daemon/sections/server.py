@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from daemon.sections.base import Seconds, Section
+from daemon.sections.containers import DockerSection, KubernetesSection
 
 Hand = Literal["none", "process", "systemd", "docker", "kubernetes", "hook"]
 UnitName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9:_.@\\-]{1,240}\.service$")]
@@ -45,12 +46,18 @@ class ServerSection(Section):
         default=60, description="between asking the engine to end and killing it"
     )
     systemd: SystemdSection = SystemdSection()
+    docker: DockerSection = DockerSection()
+    kubernetes: KubernetesSection = KubernetesSection()
     hook: HookSection = HookSection()
 
     @model_validator(mode="after")
     def _named(self) -> Self:
         if self.hand == "systemd" and self.systemd.unit is None:
             raise ValueError("hand is systemd: name the engine's unit in systemd.unit")
+        if self.hand == "docker" and self.docker.container is None:
+            raise ValueError("hand is docker: name the engine's container in docker.container")
+        if self.hand == "kubernetes" and self.kubernetes.name is None:
+            raise ValueError("hand is kubernetes: name the Deployment or StatefulSet in kubernetes.name")
         if self.hand == "hook":
             missing = [name for name in ("look", "start", "stop") if not getattr(self.hook, name)]
             if missing:
