@@ -119,15 +119,21 @@ class Journal:
         now: float,
         reason: str | None = None,
         *,
+        effective: Mapping[str, Any] | None = None,
         promotes: Promotion | None = None,
         clears_promoted: bool = False,
     ) -> None:
-        """Close an entry; in the same transaction what serves by promotion is set or cleared, if asked."""
+        """Close an entry; in the same transaction what serves by promotion is set or cleared, if asked.
+
+        `effective`, if given, is what is known at the end, such as how a restart failed.
+        """
         with self._writing() as session:
             if outcome == "done" and session.get_one(JournalEntry, entry).state != "verified":
                 raise WrongTransition(f"journal entry {entry} cannot be done: it was never verified")
             row = _moved(session, entry, "closed")
             row.outcome, row.closed, row.reason = outcome, now, reason
+            if effective is not None:
+                row.effective = plain(effective) if row.lane == "hot" else dict(effective)
             if clears_promoted:
                 self._clear_promoted(session)
             if promotes is not None:
@@ -164,6 +170,33 @@ class Journal:
         done = self.done_on(boot_id)
         taken_back = {undone for entry in done for undone in entry.undoes or ()}
         return [entry for entry in done if entry.kind != "rollback" and entry.id not in taken_back]
+
+    def standing_anywhere(self, boot_id: str) -> list[JournalEntry]:
+        """Return the changes of every lane that a rollback could take back now, oldest first.
+
+        A hot one stands on its own boot of the engine only; one of another lane until it is taken back.
+        """
+        with self._store.reading() as session:
+            query = self._mine().where(
+                JournalEntry.outcome == "done",
+                (JournalEntry.lane != "hot") | (JournalEntry.boot_id == boot_id),
+            )
+            done = list(session.scalars(query.order_by(JournalEntry.id)))
+        taken_back = {undone for entry in done for undone in entry.undoes or ()}
+        return [
+            entry
+            for entry in done
+            if entry.kind not in ("rollback", "trial") and entry.id not in taken_back
+        ]
+
+    def since(self, lane: Lane, time: float) -> list[JournalEntry]:
+        """Return a lane's entries that were intended at `time` (Unix seconds) or later, or are open still."""
+        with self._store.reading() as session:
+            query = self._mine().where(
+                JournalEntry.lane == lane,
+                (JournalEntry.intended >= time) | (JournalEntry.state != "closed"),
+            )
+            return list(session.scalars(query.order_by(JournalEntry.id)))
 
     def promoted(self, engine: str | None = None) -> Promoted | None:
         """Return what serves by promotion on an engine (this one by default), or None."""

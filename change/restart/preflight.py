@@ -1,0 +1,90 @@
+"""Before anything is stopped: everything that can be known to go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from change.engine import EngineError
+from change.restart.memory import MemoryPlan, judge
+from change.restart.order import RestartOrder
+from change.restart.parts import Parts
+from change.restart.ports import Card, Holder
+from change.server import ProcessMark
+
+_GIB = 1024**3
+
+
+async def objections(
+    parts: Parts, order: RestartOrder, family: Sequence[ProcessMark], running: bool
+) -> list[str]:
+    """Say in words what speaks against a restart; nothing is changed. `family` are the processes of the engine.
+
+    What it holds of memory and its port count as free, as they will be. Warnings are said, and are no objection.
+    """
+    found: list[str] = []
+    refusal = parts.judges.allowed(order, parts.clock.now())
+    if refusal is not None:
+        found.append(refusal)
+    found += await parts.judges.problems(order.settings, order.command)
+    found += await _memory(parts, await parts.judges.plan(order.command), family)
+    found += await _port(parts, family)
+    free = await parts.ground.disk_free_bytes()
+    least = parts.settings.least_disk_bytes
+    if free is not None and free < least:
+        found.append(
+            f"the disk has {free / _GIB:.2f} GiB left, fewer than {least / _GIB:.2f}: make room for logs and journal"
+        )
+    if running:
+        found += await _gate(parts)
+    return found
+
+
+async def _memory(parts: Parts, plan: MemoryPlan | None, family: Sequence[ProcessMark]) -> list[str]:
+    cards = await parts.ground.cards()
+    if plan is None or not cards:
+        return []
+    judged = judge(plan, cards)
+    for warning in judged.warnings:
+        parts.say(f"preflight: {warning}")
+    found = list(judged.problems)
+    holders = await parts.ground.holders()
+    slack = parts.settings.memory_tolerance
+    for card in cards:
+        own, others = _shares(card, holders, family)
+        will_be_free = card.free_bytes + own
+        need = (plan.share - slack) * card.total_bytes
+        if will_be_free < need:
+            who = f"; held by {', '.join(map(str, others))}" if others else "; nobody says who holds the rest"
+            found.append(
+                f"{card.name} will have {will_be_free / _GIB:.1f} GiB free once the engine has ended, and the new one "
+                f"wants {need / _GIB:.1f}{who}: end that first, or lower gpu_memory_utilization"
+            )
+    return found
+
+
+def _shares(
+    card: Card, holders: Sequence[Holder], family: Sequence[ProcessMark]
+) -> tuple[int, list[Holder]]:
+    here = [holder for holder in holders if holder.card in (None, card.name)]
+    own = sum(holder.held_bytes for holder in here if holder.mark in family)
+    return own, [holder for holder in here if holder.mark not in family]
+
+
+async def _port(parts: Parts, family: Sequence[ProcessMark]) -> list[str]:
+    holder = await parts.ground.port_holder()
+    if holder is None or holder.mark in family or (holder.mark is None and family):
+        return []
+    return [f"the engine's port is taken by {holder}: end it, or give the engine another port"]
+
+
+async def _gate(parts: Parts) -> list[str]:
+    try:
+        state = await parts.control.state()
+    except EngineError as error:
+        return [f"the engine's gate cannot be closed, so that requests would be lost: {error}"]
+    if state.lease_remaining_seconds is not None:
+        return [
+            f"a hot trial is under way (its lease ends in {state.lease_remaining_seconds:.0f} s): stop it, or "
+            "try again then"
+        ]
+    return []
