@@ -168,8 +168,7 @@ class Journal:
     def standing(self, boot_id: str) -> list[JournalEntry]:
         """Return the hot changes that a rollback could take back on this boot, oldest first."""
         done = self.done_on(boot_id)
-        taken_back = {undone for entry in done for undone in entry.undoes or ()}
-        return [entry for entry in done if entry.kind != "rollback" and entry.id not in taken_back]
+        return _not_taken_back(done)
 
     def standing_anywhere(self, boot_id: str) -> list[JournalEntry]:
         """Return the changes of every lane that a rollback could take back now, oldest first.
@@ -184,9 +183,7 @@ class Journal:
             done = list(session.scalars(query.order_by(JournalEntry.id)))
         taken_back = {undone for entry in done for undone in entry.undoes or ()}
         return [
-            entry
-            for entry in done
-            if entry.kind not in ("rollback", "trial") and entry.id not in taken_back
+            entry for entry in done if entry.kind not in ("rollback", "trial") and entry.id not in taken_back
         ]
 
     def since(self, lane: Lane, time: float) -> list[JournalEntry]:
@@ -272,6 +269,12 @@ def plain(values: Values) -> dict[str, float]:
         if not math.isfinite(value):
             raise ValueError(f"{name} is {value}: expected a finite number")
     return dict(values)
+
+
+def _not_taken_back(done: Sequence[JournalEntry]) -> list[JournalEntry]:
+    """Changes that stand by themselves: neither a rollback nor a part of a trial."""
+    taken_back = {undone for entry in done for undone in entry.undoes or ()}
+    return [entry for entry in done if entry.kind not in ("rollback", "trial") and entry.id not in taken_back]
 
 
 def _moved(session: Session, entry: int, state: State) -> JournalEntry:

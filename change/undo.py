@@ -50,7 +50,12 @@ async def roll_back(
 
 
 def _lane(entry: JournalEntry) -> Lane:
-    lane = entry.lane
-    if lane == "hot" or lane == "host" or lane == "cold":  # noqa: PLR1714  narrows the type
-        return lane
-    raise ChangeRefused(f"change {entry.id} is of a lane {lane!r} that this version does not know")
+    match entry.lane:
+        case "hot":
+            return "hot"
+        case "host":
+            return "host"
+        case "cold":
+            return "cold"
+        case unknown:
+            raise ChangeRefused(f"change {entry.id} is of a lane {unknown!r} that this version does not know")

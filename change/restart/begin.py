@@ -222,4 +222,8 @@ def _ended(state: ServerState) -> str:
         case 2:
             return "the engine refused a flag and ended with code 2"
         case code:
-            return f"the engine was ended by signal {-code}" if code < 0 else f"the engine ended with code {code}"
+            return (
+                f"the engine was ended by signal {-code}"
+                if code < 0
+                else f"the engine ended with code {code}"
+            )

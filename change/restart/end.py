@@ -33,7 +33,9 @@ async def close_and_drain(parts: Parts, course: Course, keeper: Keeper) -> int:
             if calm >= _CALM_LOOKS:
                 return 0
             await parts.clock.sleep(parts.settings.poll_seconds)
-        course.say(f"{'requests' if left is None else left} still inside after {parts.settings.drain_seconds:g} s")
+        course.say(
+            f"{'requests' if left is None else left} still inside after {parts.settings.drain_seconds:g} s"
+        )
         return left or 0
 
 

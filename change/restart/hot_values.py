@@ -60,13 +60,17 @@ async def set_again(
     fitting = {
         name: value
         for name, value in values.items()
-        if name in state.values
-        and not problems({**state.values, name: value}, state.ceilings, state.floors)
+        if name in state.values and not problems({**state.values, name: value}, state.ceilings, state.floors)
     }
     said = [f"{name} {values[name]:g} does not fit any more" for name in values if name not in fitting]
     orders: list[tuple[Kind, Values, int | None]] = []
     kept: Values = {}
-    if not trial and proved is not None and proved.values and _within(proved.values, {**state.values, **fitting}):
+    if (
+        not trial
+        and proved is not None
+        and proved.values
+        and _within(proved.values, {**state.values, **fitting})
+    ):
         kept = proved.values
         orders.append(("reapply", kept, proved.campaign_id))
     rest = {name: value for name, value in fitting.items() if name not in kept}

@@ -24,7 +24,8 @@ Phase = Literal[
     "effective",
     "open",
 ]
-"""In their order; `accuracy` only where the settings ask for it; `release` waits until the device memory of the old engine is really free, `load` follows the log."""
+"""In their order; `release` waits until the device memory of the old engine is really free, `load` follows the log,
+`accuracy` comes only where the settings ask for it."""
 
 Outcome = Literal["served", "refused", "returned", "down"]
 """The new command serves; nothing was stopped; the last known good serves again; nothing serves and nothing more is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from change.clock import Clock
 from change.engine import EngineControl
@@ -96,8 +96,8 @@ class Parts:
     probe: Probe
     clock: Clock
     journal: Journal
-    settings: RestartSettings = RestartSettings()
-    judges: Judges = Judges()
+    settings: RestartSettings = field(default_factory=RestartSettings)
+    judges: Judges = field(default_factory=Judges)
     lock: Callable[[str], EngineLock] | None = None
     say: Callable[[str], None] = _unheard
     alert: Callable[[str], None] = _unheard

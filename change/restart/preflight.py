@@ -62,9 +62,7 @@ async def _memory(parts: Parts, plan: MemoryPlan | None, family: Sequence[Proces
     return found
 
 
-def _shares(
-    card: Card, holders: Sequence[Holder], family: Sequence[ProcessMark]
-) -> tuple[int, list[Holder]]:
+def _shares(card: Card, holders: Sequence[Holder], family: Sequence[ProcessMark]) -> tuple[int, list[Holder]]:
     here = [holder for holder in holders if holder.card in (None, card.name)]
     own = sum(holder.held_bytes for holder in here if holder.mark in family)
     return own, [holder for holder in here if holder.mark not in family]

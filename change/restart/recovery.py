@@ -1,4 +1,4 @@
-"""After a crash of the daemon in the middle of a restart: the engine ends on the last known good, or on what was proved.
+"""After a crash of the daemon in the middle of a restart: the engine ends on what is known to be good.
 
 Whatever the point of the crash, and as often as it happens again in here: the journal's entries stay open until the
 engine serves, and every step may be repeated.
@@ -103,9 +103,7 @@ class _Recovery:
                 trouble, begun = failed, False
         if not begun:
             try:
-                await end_failed(
-                    parts, self._course, self.keeper, processes_of(entry), let_in=state.running
-                )
+                await end_failed(parts, self._course, self.keeper, processes_of(entry), let_in=state.running)
                 start = self._new_start()
                 self._starts += 1
                 await start_good(parts, self._course, self.keeper, good, start)

@@ -195,9 +195,7 @@ class Restart:
             # It serves, and the journal says `verified`: recovery completes what is left.
             self._parts.alert(f"the restart serves but is not completed yet: {error}")
             remarks.append(str(error))
-        return self._result(
-            "served", "open", "; ".join(["the new command serves", *remarks]), proof
-        )
+        return self._result("served", "open", "; ".join(["the new command serves", *remarks]), proof)
 
     async def _promote_in_place(
         self, good: Good, command: LaunchCommand, state: ServerState
@@ -210,9 +208,7 @@ class Restart:
         self._entry = self._write(good, state)
         parts.journal.mark(self._entry, "applied", parts.clock.now())
         known = dict((self._trial.effective or {}).get("settings") or {})
-        parts.journal.mark(
-            self._entry, "verified", parts.clock.now(), {"settings": known, **self._figures()}
-        )
+        parts.journal.mark(self._entry, "verified", parts.clock.now(), {"settings": known, **self._figures()})
         await parts.server.keep(command)
         proved = proved_now(parts.journal)
         if proved is not None:
@@ -227,7 +223,9 @@ class Restart:
             )
         parts.journal.close(self._entry, "done", parts.clock.now(), "what served as a trial stays")
         self._end_trial(f"promoted by entry {self._entry}")
-        return self._result("served", "open", "the trial stays: no restart was needed", Proof(known, "not_asked", ()))
+        return self._result(
+            "served", "open", "the trial stays: no restart was needed", Proof(known, "not_asked", ())
+        )
 
     # ------------------------------------------------------------------ back
 
