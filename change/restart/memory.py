@@ -60,7 +60,7 @@ def judge(plan: MemoryPlan, cards: Sequence[Card]) -> Judged:
             )
         elif weights > WEIGHTS_SHARE * total:
             warnings.append(
-                f"weights take {weights / total:.0%} of a card; over {WEIGHTS_SHARE:.0%} little is left for the KV cache"
+                f"weights take {weights / total:.0%} of a card; over {WEIGHTS_SHARE:.0%} the KV cache has little room"
             )
     return Judged(tuple(problems), tuple(warnings))
 
