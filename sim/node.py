@@ -20,6 +20,7 @@ from sim.traffic import Traffic
 
 TICK_SECONDS = 1.0
 CARDS = 4
+STARTED_CLOSED_RETRY_SECONDS = 5.0
 
 
 class Node:
@@ -56,7 +57,9 @@ class Node:
         self._computed = 0
 
     def _physics(self) -> Physics:
-        return self.drawn.started(self.cold, stream(self.seed, f"start {self._boots}") if self._noise else None)
+        return self.drawn.started(
+            self.cold, stream(self.seed, f"start {self._boots}") if self._noise else None
+        )
 
     def _boot_id(self) -> str:
         return f"sim-{self.scenario.name}-{self.seed}-{self._boots}"
@@ -80,7 +83,9 @@ class Node:
         if self.control.down:
             refused_until = min(until, self._down_until)
             if self._patient:
-                self.engine.put_off(refused_until, self._down_until + 1.0)
+                # Nobody knows when an engine that has only ended comes back: its users try each second.
+                again = self._down_until if math.isfinite(self._down_until) else until
+                self.engine.put_off(refused_until, again + 1.0)
             else:
                 # A server that is down refuses its users.
                 self.failed_requests += self.engine.drop_arrivals(refused_until)
@@ -119,23 +124,46 @@ class Node:
         Requests inside fail, and so do those that arrive meanwhile, unless their users are `patient` and try again.
         `cold` are its effective start-up settings from now on.
         """
+        self.end(patient=patient)
+        self.begin(self.now + down_seconds, flags, cold)
+
+    def end(self, *, patient: bool) -> None:
+        """The engine ends; requests inside fail. It stays down until it is begun again."""
         self.engine.accept(self.now)
         self.failed_requests += self.engine.drop_all(self.now)
         self._patient = patient
+        self.control.down = True
+        self._down_until = math.inf
+
+    def begin(
+        self,
+        serves_at: float,
+        flags: Mapping[str, float] | None = None,
+        cold: Settings | None = None,
+        *,
+        gate_closed_seconds: float | None = None,
+    ) -> None:
+        """Start the ended engine; it serves from `serves_at` (Unix seconds), with `flags` over its launch values.
+
+        `cold` are its effective start-up settings; `gate_closed_seconds` the lease of a gate that starts closed.
+        """
         self._flags.update(flags or {})
         self._boots += 1
         ceilings: Values = {
             **self.scenario.ceilings,
             **{k: v for k, v in (flags or {}).items() if k in ("batch_max_tokens", "max_num_seqs")},
         }
-        if cold is not None and self.scenario.cold is not None:
+        if cold is not None:
             self.cold = dict(cold)
-            ceilings = self.scenario.cold.ceilings(cold, ceilings)
+            if self.scenario.cold is not None:
+                ceilings = self.scenario.cold.ceilings(cold, ceilings)
         self.engine.rebuild(self._physics())
         self.control.reboot(self._boot_id(), self._flags, ceilings)
-        self.control.down = True
-        self._down_until = self.now + down_seconds
-        self.page.restart(self._down_until)
+        if gate_closed_seconds is not None:
+            self.engine.gate_reopens = serves_at + gate_closed_seconds
+            self.engine.gate_retry_after = STARTED_CLOSED_RETRY_SECONDS
+        self._down_until = serves_at
+        self.page.restart(serves_at)
 
     @property
     def waiting(self) -> int:
