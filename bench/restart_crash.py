@@ -157,7 +157,7 @@ class Stand:
     def roll_back(self) -> Callable[[], Any]:
         """One change back."""
         return lambda: roll_back(
-            cast(Journal, self.parts.journal),
+            self.parts.journal,
             self.node.control.boot_id,
             1,
             {"cold": undo_restarts(self.parts)},
