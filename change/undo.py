@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from change.journal import Journal
 from change.knobs import Lane
 from change.steps import ChangeRefused
 from store.models import JournalEntry
 
-Undo = Callable[[Sequence[JournalEntry], str, float], Awaitable[JournalEntry]]
+Undo = Callable[[Sequence[JournalEntry], str, float], Coroutine[Any, Any, JournalEntry]]
 """Takes back entries of one lane, newest first, for an actor, at a time (Unix seconds); returns the entry of the
 rollback, closed. An outcome other than `done` says that they stand still."""
 

@@ -173,7 +173,7 @@ class Start:
         with self._course.during("effective"):
             assert self._load is not None
             await self._read(self._load)
-            effective = await parts.probe.effective(self._load.notable)
+            effective = await parts.probe.effective(self._load.head)
             wrong = parts.judges.mismatches(what.settings, effective)
             text = "; ".join(map(str, wrong))
             if wrong and what.strict:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 TAIL_LINES = 200
+HEAD_LINES = 2000
 _LONGEST_LINE = 2000
 
 
@@ -101,7 +102,7 @@ class Load:
         self._classify = classify
         self._next = 0
         self._lines: deque[str] = deque(maxlen=TAIL_LINES)
-        self._kept: list[str] = []
+        self._head: list[str] = []
         self.fatal: str | None = None
         self.sign: Sign | None = None
         self._why: str | None = None
@@ -122,9 +123,9 @@ class Load:
         return tuple(self._lines)
 
     @property
-    def notable(self) -> tuple[str, ...]:
-        """The milestones' own lines, from which effective values are read."""
-        return tuple(self._kept)
+    def head(self) -> tuple[str, ...]:
+        """The first lines, in which the engine says with what it starts."""
+        return tuple(self._head)
 
     def feed(self, lines: Sequence[str], now: float) -> list[str]:
         """Read lines; return what was reached with them, in words."""
@@ -132,10 +133,11 @@ class Load:
         for raw in lines:
             line = raw[:_LONGEST_LINE]
             self._lines.append(line)
+            if len(self._head) < HEAD_LINES:
+                self._head.append(line)
             for position in range(self._next, len(self._milestones)):
                 if self._milestones[position].pattern.search(line):
                     self._next, self._reached_at = position + 1, now
-                    self._kept.append(line)
                     reached.append(f"{self._milestones[position].name} after {now - self._begun:.0f} s")
                     break
             if self.fatal is None and _FATAL.search(line):

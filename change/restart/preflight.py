@@ -63,9 +63,11 @@ async def _memory(parts: Parts, plan: MemoryPlan | None, family: Sequence[Proces
 
 
 def _shares(card: Card, holders: Sequence[Holder], family: Sequence[ProcessMark]) -> tuple[int, list[Holder]]:
+    # A holder in a namespace that is not seen from here is taken for the engine's own while that runs: refusing every
+    # restart in a container would help nobody, and the release names it if it stays.
     here = [holder for holder in holders if holder.card in (None, card.name)]
-    own = sum(holder.held_bytes for holder in here if holder.mark in family)
-    return own, [holder for holder in here if holder.mark not in family]
+    mine = [holder for holder in here if holder.mark in family or (holder.mark is None and family)]
+    return sum(holder.held_bytes for holder in mine), [holder for holder in here if holder not in mine]
 
 
 async def _port(parts: Parts, family: Sequence[ProcessMark]) -> list[str]:

@@ -9,6 +9,7 @@ from pydantic import Field
 from collectors.engines.families import KindName
 from collectors.engines.kinds import KindChoice
 from daemon.sections.base import FilePath, RootPath, Seconds, Section, Url
+from daemon.sections.restart import RestartSection
 
 RoleChoice = Literal["auto", "prefill", "decode", "both", "headless"]
 
@@ -45,6 +46,7 @@ class EngineSection(Section):
     )
     timeout_seconds: Seconds = Field(default=5.0, description="longest wait for one answer of the engine")
     tls: TlsSection = TlsSection()
+    restart: RestartSection = RestartSection()
 
     @property
     def kind_or_vllm(self) -> KindName:

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 from trimtab_plugin.control import Controller
+from trimtab_plugin.http import Middleware
 
 from change.engine import EngineError, EngineUnreachable, PluginAbsent, StaleEpoch
 from daemon.engine.hot import HotEngine
@@ -117,6 +118,26 @@ def test_an_engine_can_start_with_its_gate_closed(token_file: str, monkeypatch: 
     engine = Engine(token_file)
     assert engine.ask("GET", "/v1/models", headers={}).status_code == 503
     assert engine.ask("GET", "/v1/models").status_code == 200
+
+
+def test_the_lease_of_a_gate_that_starts_closed_counts_from_the_first_event_not_from_the_load(
+    token_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_GATE", "closed")
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        pass
+
+    async def nothing(*_: Any) -> Any:
+        return {"type": "lifespan.startup"}
+
+    middleware = Middleware(app)
+    assert middleware._gate.lease_remaining_seconds is None  # the model loads
+    asyncio.run(middleware({"type": "lifespan"}, nothing, nothing))
+    assert middleware._gate.lease_remaining_seconds is not None
+    middleware._gate.open()
+    asyncio.run(middleware({"type": "lifespan"}, nothing, nothing))
+    assert middleware._gate.lease_remaining_seconds is None
 
 
 def test_a_gate_that_could_not_be_opened_again_does_not_start_closed(

@@ -91,7 +91,7 @@ def test_a_start_on_a_cpu_is_followed_though_it_leaves_milestones_out() -> None:
     for second, line in enumerate(REAL):
         following.feed([line], NOW + second)
     assert following.serving
-    assert any("KV cache size: 524,288" in line for line in following.notable)
+    assert any("KV cache size: 524,288" in line for line in following.head)
 
 
 def test_each_step_has_its_own_time() -> None:
