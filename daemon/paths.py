@@ -12,6 +12,8 @@ CONFIG_VARIABLE = "TRIMTAB_CONFIG"
 RUN_DIR_VARIABLE = "TRIMTAB_RUN_DIR"
 ENGINE_PID_VARIABLE = "TRIMTAB_ENGINE_PID"
 """Set by `trimtab serve` for its daemon, which ends before the engine's number can belong to another process."""
+ENGINE_PID_FILE_VARIABLE = "TRIMTAB_ENGINE_PID_FILE"
+"""The same where the engine may be restarted: a file with the number, which is gone while no engine runs."""
 
 
 def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
@@ -63,5 +65,12 @@ def engine_key(url: str) -> str:
 
 def engine_pid(environ: Mapping[str, str] = os.environ) -> int | None:
     """The engine's main process where this daemon runs under `trimtab serve`, else None."""
-    number = environ.get(ENGINE_PID_VARIABLE, "")
+    file = environ.get(ENGINE_PID_FILE_VARIABLE)
+    if file:
+        try:
+            number = Path(file).read_text().strip()
+        except (OSError, UnicodeDecodeError):
+            return None
+    else:
+        number = environ.get(ENGINE_PID_VARIABLE, "")
     return int(number) if number.isdecimal() else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,8 @@ from daemon.commands.config import check_start
 from daemon.commands.options import ConfigOption, configured
 from daemon.commands.output import remark
 from daemon.config import Config
-from daemon.serve import addition, has_plugin
+from daemon.errors import ConfigError
+from daemon.middleware import addition, has_plugin
 from daemon.serve import serve as serve_both
 
 
@@ -38,7 +40,27 @@ def serve(
         added = addition(words, has_plugin)
         remark(added.text)
         words += added.arguments
-    raise typer.Exit(serve_both(words, daemon_command(config), environment(settings, token_file), remark))
+    environ = environment(settings, token_file)
+    run_dir = guarded_folder(settings)
+    raise typer.Exit(serve_both(words, daemon_command(config), environ, remark, run_dir=run_dir))
+
+
+def guarded_folder(settings: Config) -> Path | None:
+    """Where the daemon may give orders about the engine; None if the configuration does not let it."""
+    if settings.engine.server.hand != "process":
+        return None
+    folder = settings.run_dir.absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        status = folder.stat()
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be made: {error.strerror}; set engine.run_dir") from error
+    if status.st_uid != os.geteuid() or status.st_mode & stat.S_IWOTH:
+        raise ConfigError(
+            f"{folder}: must be this user's and not writable for everybody, since the engine's next command "
+            "is kept there; mend its mode or set engine.run_dir"
+        )
+    return folder
 
 
 def environment(settings: Config, token_file: Path) -> dict[str, str]:

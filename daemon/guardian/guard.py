@@ -1,0 +1,210 @@
+"""The guardian of one engine: starts and ends it by order, and puts the kept command back if the orderer is lost."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Protocol
+
+from change.server import LaunchCommand, ServerState
+from daemon.guardian.attendance import Attendance
+
+RETURN_GRACE_SECONDS = 60.0
+"""Grace of an unproven engine that the guardian itself ends."""
+
+
+class Phase(Enum):
+    """Where the engine stands."""
+
+    PROVEN = auto()
+    """The kept command runs: when it ends by itself, so does the guardian."""
+    UNPROVEN = auto()
+    """A start by order that nobody has kept yet, running or ended: the guardian stays."""
+    STOPPING = auto()
+    STOPPED = auto()
+
+
+class Run(Protocol):
+    """One run of the engine, as `EngineRun` is."""
+
+    @property
+    def command(self) -> LaunchCommand: ...
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def code(self) -> int | None: ...
+
+    def look(self, now: float) -> None: ...
+
+    def state(self, now: float) -> ServerState: ...
+
+    def send(self, number: signal.Signals) -> bool: ...
+
+    def ask_to_end(self, now: float, grace_seconds: float) -> None: ...
+
+    def drive_end(self, now: float) -> bool: ...
+
+    def bury(self) -> int: ...
+
+
+class Refused(Exception):
+    """What was ordered cannot be done now; the text says why."""
+
+
+class Guard:
+    """Owns at most one engine.
+
+    `begin` starts a command with the environment of `trimtab serve` and raises `OSError`; `kept` is the command to
+    come back to. `now` is in seconds of one clock that only goes forward.
+    """
+
+    def __init__(
+        self,
+        kept: LaunchCommand,
+        begin: Callable[[LaunchCommand], Run],
+        attendance: Attendance,
+        say: Callable[[str], None],
+    ) -> None:
+        self._kept = kept
+        self._begin = begin
+        self._attendance = attendance
+        self._say = say
+        self._run = begin(kept)
+        self.phase = Phase.PROVEN
+        self._returning = False
+        self._ending = False
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the engine's main process, None if none is owned."""
+        return None if self.phase is Phase.STOPPED else self._run.pid
+
+    def signal(self, number: signal.Signals, *, ending: bool) -> None:
+        """Hand a signal on; with `ending` nothing is started any more."""
+        self._ending = self._ending or ending
+        if self.phase is not Phase.STOPPED:
+            self._run.send(number)
+
+    def watch(self, now: float) -> None:
+        """Remember the engine's workers, so that they are known as ours after their parents' end."""
+        if self.runs:
+            self._run.look(now)
+
+    def tick(self, now: float) -> int | None:
+        """Do what is due; returns the exit code with which all ends, or None."""
+        if self.phase is Phase.PROVEN:
+            return None if self._run.code is None else self._run.bury()
+        if self.phase is Phase.STOPPING:
+            return self._stopping(now)
+        if self._ending:
+            return self._end_unproven(now)
+        running = self.phase is Phase.UNPROVEN and self._run.code is None
+        if self._attendance.lost(now, running=running):
+            return self._come_back(now, running)
+        return None
+
+    def _stopping(self, now: float) -> int | None:
+        if not self._run.drive_end(now):
+            return None
+        code = self._run.bury()
+        self.phase = Phase.STOPPED
+        if self._ending:
+            return code
+        return self._start_kept() if self._returning else None
+
+    def _end_unproven(self, now: float) -> int | None:
+        if self.phase is Phase.STOPPED:
+            return 0  # asked to end with no engine there: nothing failed
+        if self._run.code is None:
+            return None
+        # Its workers must not outlive it: what follows us may start another engine.
+        self._run.ask_to_end(now, 0.0)
+        return self._run.bury() if self._run.drive_end(now) else None
+
+    def _come_back(self, now: float, running: bool) -> int | None:
+        if self._run.command == self._kept and self.phase is Phase.UNPROVEN:
+            if running:
+                self._say("nobody finished the change; the engine runs with the kept command, so all is well")
+                self.phase = Phase.PROVEN
+                return None
+            self._say("the kept command ended too, and nobody looks after it: the guardian ends")
+            self._ending = True
+            return None
+        self._say("nobody finished the change of the engine: the kept command is put back")
+        if self.phase is Phase.STOPPED:
+            return self._start_kept()
+        self._returning = True
+        self._begin_stop(now, RETURN_GRACE_SECONDS)
+        return None
+
+    def _start_kept(self) -> int | None:
+        self._returning = False
+        try:
+            self._run = self._begin(self._kept)
+        except OSError as error:
+            self._say(f"{self._kept.argv[0]}: the kept command cannot be started: {error.strerror}")
+            return 1
+        self.phase = Phase.PROVEN
+        return None
+
+    def _begin_stop(self, now: float, grace_seconds: float) -> None:
+        self.phase = Phase.STOPPING
+        self._run.ask_to_end(now, grace_seconds)
+
+    @property
+    def runs(self) -> bool:
+        """Whether the main process runs."""
+        return self.phase is not Phase.STOPPED and self._run.code is None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a change is under way that needs a daemon."""
+        return self.phase is not Phase.PROVEN
+
+    @property
+    def command(self) -> LaunchCommand:
+        """How the engine that runs now, or ran last, was started."""
+        return self._run.command
+
+    def state(self, now: float) -> ServerState:
+        """What runs."""
+        if self.phase is Phase.STOPPED:
+            return ServerState(False, self._run.identity, self._run.code)
+        return self._run.state(now)
+
+    def stop(self, grace_seconds: float, now: float) -> bool:
+        """Have the engine end, or go on with it; tells whether nothing of it is left."""
+        self._returning = False
+        if self.phase is not Phase.STOPPED:
+            self._begin_stop(now, grace_seconds)
+        return self.phase is Phase.STOPPED
+
+    def start(self, command: LaunchCommand, now: float) -> None:
+        """Begin a start; raises `Refused`."""
+        if self._ending:
+            raise Refused("trimtab serve is ending: nothing is started any more")
+        if self.phase is Phase.STOPPING:
+            raise Refused("the engine is being stopped: wait until it is gone")
+        if self.phase is not Phase.STOPPED:
+            left = ", ".join(str(mark.pid) for mark in self._run.state(now).processes)
+            if left:
+                raise Refused(f"an engine runs already (process {left}): stop it first")
+            self._run.bury()
+            self.phase = Phase.STOPPED
+        try:
+            self._run = self._begin(command)
+        except (OSError, ValueError) as error:
+            raise Refused(f"{command.argv[0]}: cannot be started: {error}") from error
+        self.phase = Phase.UNPROVEN
+
+    def keep(self, command: LaunchCommand) -> None:
+        """Come back to `command` from now on; the run of it that is there now is proven."""
+        self._kept = command
+        if self.phase is Phase.UNPROVEN and self._run.command == command and self._run.code is None:
+            self.phase = Phase.PROVEN

@@ -1,0 +1,85 @@
+"""A process started here, in a process group of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+import psutil
+
+from change.server import ProcessMark
+
+
+class Owned:
+    """The child with its number and start time; `output` takes its stdout and stderr, else they are inherited.
+
+    Raises `OSError` if it cannot be started.
+    """
+
+    def __init__(
+        self, command: Sequence[str], environ: Mapping[str, str], output: IO[bytes] | None = None
+    ) -> None:
+        # A group of its own: Ctrl-C at the terminal reaches Trimtab only, which hands it on once.
+        self._process = subprocess.Popen(  # noqa: S603 - the operator's own command, as an argument list
+            list(command),
+            env=dict(environ),
+            stdin=subprocess.DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,
+            stdout=output,
+            stderr=output,
+            process_group=0,
+        )
+        self.pid = self._process.pid
+        self._started = start_time(self.pid)
+
+    @property
+    def mark(self) -> ProcessMark:
+        """Its number and start time; 0 if it was gone before it could be looked at."""
+        return ProcessMark(self.pid, self._started or 0.0)
+
+    def send(self, number: signal.Signals) -> bool:
+        """Hand a signal to the process, if it is still the one that was started."""
+        if self.peek() is not None or start_time(self.pid) != self._started:
+            return False
+        os.kill(self.pid, number)
+        return True
+
+    def peek(self) -> int | None:
+        """The exit code as `ended` tells it, without burying the process: its number stays its own."""
+        if self._process.returncode is not None:
+            return _as_shell(self._process.returncode)
+        try:
+            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return self.ended()
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else 128 + found.si_status
+
+    def ended(self) -> int | None:
+        """The exit code as a shell has it (128 + signal), or None while it runs."""
+        code = self._process.poll()
+        return None if code is None else _as_shell(code)
+
+    def wait(self, seconds: float) -> int | None:
+        """Wait at most `seconds` for the end."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        return self.ended()
+
+
+def _as_shell(code: int) -> int:
+    return code if code >= 0 else 128 - code
+
+
+def start_time(pid: int) -> float | None:
+    """When a process began, Unix seconds; None if there is none."""
+    try:
+        return psutil.Process(pid).create_time()
+    except psutil.Error:
+        return None
