@@ -15,8 +15,8 @@ from typing import Any, Literal
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from change.catalogue.knob import Lane
 from change.engine import EngineState, Values
-from change.knobs import Lane
 from store import Store, StoreError
 from store.models import JournalEntry, Launch, Promoted
 

@@ -1,64 +1,14 @@
-"""The knob catalogue: what may be changed in an engine, where, in which bounds, and what is never valid.
-
-Sources: the engine's own argument and scheduler classes by version, and measurements on vLLM 0.28.0 and
-0.32.0.
-"""
+"""Hot knob values: what is never valid, where they differ from what was asked, and where the tuner may look."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Literal
 
-from change.cold_knobs import OTHER_KNOBS, OtherKnob
+from change.catalogue.domain import Numbers
+from change.catalogue.index import HOT_KNOBS
 from change.engine import Values
-from change.versions import Release, release, within
-
-Lane = Literal["hot", "host", "cold"]
-NOT_YET = "not changed by Trimtab yet"
-
-
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """Where a hot knob lives inside the engine, from version `since` to before `until`."""
-
-    path: str
-    since: str
-    until: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Knob:
-    """One hot knob.
-
-    `least` and `most` are hard bounds whatever the engine; `low` and `high` bound the search, inside the
-    engine's own floors and ceilings. With `zero_is_off`, 0 means no cap and stands outside the bounds.
-    """
-
-    name: str
-    lane: Lane
-    kind: Literal["int", "float"]
-    unit: str
-    least: float
-    most: float
-    low: float
-    high: float
-    log: bool
-    zero_is_off: bool
-    flag: str | None
-    attributes: tuple[Attribute, ...]
-    help: str
-
-    @property
-    def integer(self) -> bool:
-        """Whether only whole numbers make sense."""
-        return self.kind == "int"
-
-    def attribute(self, version: Release) -> str | None:
-        """Where the knob lives in a version, or None if it does not exist there."""
-        return next((a.path for a in self.attributes if within(version, a.since, a.until)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,129 +21,6 @@ class SearchRange:
     log: bool
     integer: bool
     zero_is_off: bool
-
-
-@dataclass(frozen=True, slots=True)
-class KnobRow:
-    """One row of the catalogue as it applies to one engine version."""
-
-    name: str
-    lane: str
-    kind: str
-    unit: str
-    low: float | None
-    high: float | None
-    flag: str | None
-    attribute: str | None
-    state: str
-    help: str
-
-
-# A token budget or cap is never useful beyond this, and the engine's ceiling is far below it.
-_MANY_TOKENS = 1_048_576
-
-_ALL = (
-    Knob(
-        name="batch_max_tokens",
-        lane="hot",
-        kind="int",
-        unit="tokens",
-        least=1,
-        most=_MANY_TOKENS,
-        low=64,
-        high=65536,
-        log=True,
-        zero_is_off=False,
-        flag="--max-num-batched-tokens",
-        attributes=(Attribute("Scheduler.max_num_scheduled_tokens", "0.9.2"),),
-        help="Tokens one engine step may hold: prompt tokens of new requests plus one per decoding request. "
-        "More fills the chip better, fewer make steps short. The launch value is the ceiling; Ascend's "
-        "default is 2048.",
-    ),
-    Knob(
-        name="max_prefill_tokens",
-        lane="hot",
-        kind="int",
-        unit="tokens",
-        least=1,
-        most=_MANY_TOKENS,
-        low=64,
-        high=16384,
-        log=True,
-        zero_is_off=True,
-        flag=None,
-        attributes=(Attribute("the plugin's wrapper of Scheduler.schedule", "0.9.2"),),
-        help="Prompt tokens one engine step may hold over all requests; decoding requests come on top. "
-        "Keeps decode steps short while long prompts come in. 0 is no cap. vLLM has no flag for it.",
-    ),
-    Knob(
-        name="long_prefill_tokens",
-        lane="hot",
-        kind="int",
-        unit="tokens",
-        least=1,
-        most=_MANY_TOKENS,
-        low=64,
-        high=16384,
-        log=True,
-        zero_is_off=True,
-        flag="--long-prefill-token-threshold",
-        attributes=(Attribute("Scheduler.scheduler_config.long_prefill_token_threshold", "0.9.2"),),
-        help="Prompt tokens one engine step may take of one request, so that a long prompt leaves room for "
-        "short ones. 0 is no cap. From 0.31 on it does not apply to a request that is alone.",
-    ),
-    Knob(
-        name="max_num_seqs",
-        lane="hot",
-        kind="int",
-        unit="requests",
-        least=1,
-        most=65536,
-        low=8,
-        high=2048,
-        log=True,
-        zero_is_off=False,
-        flag="--max-num-seqs",
-        attributes=(
-            Attribute("Scheduler.max_num_running_reqs", "0.9.2", "0.31.0"),
-            Attribute("Scheduler.max_num_active_reqs", "0.31.0"),
-        ),
-        help="Requests that may run at once; the others wait. The launch value is the ceiling; Ascend's "
-        "default is 256. Lowered, the running ones finish first.",
-    ),
-    Knob(
-        name="watermark",
-        lane="hot",
-        kind="float",
-        unit="share of KV blocks",
-        least=0.0,
-        most=0.99,
-        low=0.0,
-        high=0.2,
-        log=False,
-        zero_is_off=False,
-        flag="--watermark",
-        attributes=(Attribute("Scheduler.kv_cache_manager.watermark_blocks", "0.24.0"),),
-        help="Share of the KV cache kept free when a request is admitted. More means fewer preemptions, "
-        "less means more requests at once.",
-    ),
-)
-HOT_KNOBS: Mapping[str, Knob] = MappingProxyType({knob.name: knob for knob in _ALL})
-"""The knobs that change inside the running engine, by name."""
-
-
-def catalogue(engine: str, version: str | None) -> list[KnobRow]:
-    """List every known knob as it applies to an engine (`vllm`, `vllm-ascend`, `sglang`, `mindie`) and version.
-
-    Without a version each row says since when it exists. Raises `ValueError` for an engine or version not
-    known.
-    """
-    family = "vllm" if engine == "vllm-ascend" else engine
-    if family not in ("vllm", "sglang", "mindie"):
-        raise ValueError(f"engine {engine!r}: expected vllm, vllm-ascend, sglang or mindie")
-    at = None if version is None else release(version)
-    hot = [_hot_row(knob, at) for knob in _ALL] if family == "vllm" else []
-    return hot + [_other_row(knob, at) for knob in OTHER_KNOBS if knob.engine == family]
 
 
 def problems(values: Values, ceilings: Values, floors: Values) -> list[str]:
@@ -240,15 +67,18 @@ def search_space(
             raise ValueError(f"this engine has no {name}: it has {', '.join(values) or 'no hot knob'}")
     ranges = []
     for name in wanted:
-        knob = HOT_KNOBS[name]
-        low = max(knob.low, floors.get(name, knob.low))
-        high = min(knob.high, ceilings.get(name, knob.high))
+        domain = _numbers(name)
+        low, high = (
+            (domain.least if domain.low is None else domain.low),
+            (domain.most if domain.high is None else domain.high),
+        )
+        low, high = max(low, floors.get(name, low)), min(high, ceilings.get(name, high))
         if name == "batch_max_tokens" and "max_num_seqs" not in wanted:
             low = max(low, values.get("max_num_seqs", low))
-        if not (knob.zero_is_off and values[name] == 0):
+        if not (domain.zero_is_off and values[name] == 0):
             low, high = min(low, values[name]), max(high, values[name])
         if low < high:
-            ranges.append(SearchRange(name, low, high, knob.log, knob.integer, knob.zero_is_off))
+            ranges.append(SearchRange(name, low, high, domain.log, domain.integer, domain.zero_is_off))
     return ranges
 
 
@@ -256,46 +86,26 @@ def _problems_of_one(name: str, value: float, ceilings: Values, floors: Values) 
     knob = HOT_KNOBS.get(name)
     if knob is None:
         return [f"{name} is no hot knob: expected one of {', '.join(HOT_KNOBS)}"]
+    domain = _numbers(name)
     if not math.isfinite(value):
         return [f"{name} is {value}: expected a number of {knob.unit}"]
-    if knob.integer and value != int(value):
+    if domain.integer and value != int(value):
         return [f"{name} is {value:g}: expected a whole number of {knob.unit}"]
-    if knob.zero_is_off and value == 0:
+    if domain.zero_is_off and value == 0:
         return []
-    low = max(knob.least, floors.get(name, knob.least))
-    high = min(knob.most, ceilings.get(name, knob.most))
+    low = max(domain.least, floors.get(name, domain.least))
+    high = min(domain.most, ceilings.get(name, domain.most))
     if value < low:
         return [f"{name} {value:g} is below {low:g}, the least that this engine can work with"]
     if value > high:
-        return [f"{name} {value:g} is above {high:g}, its ceiling: only a restart with {knob.flag} raises it"]
+        flag = knob.places[-1].text if knob.places else "a larger batch_max_tokens"
+        return [f"{name} {value:g} is above {high:g}, its ceiling: only a restart with {flag} raises it"]
     return []
 
 
-def _hot_row(knob: Knob, at: Release | None) -> KnobRow:
-    since = knob.attributes[0].since
-    attribute = knob.attributes[-1].path if at is None else knob.attribute(at)
-    if at is None:
-        state = f"hot since {since}"
-    else:
-        state = f"not in this version: since {since}" if attribute is None else "hot"
-    return KnobRow(
-        knob.name,
-        knob.lane,
-        knob.kind,
-        knob.unit,
-        knob.low,
-        knob.high,
-        knob.flag,
-        attribute,
-        state,
-        knob.help,
-    )
-
-
-def _other_row(knob: OtherKnob, at: Release | None) -> KnobRow:
-    state = NOT_YET
-    if at is not None and not within(at, knob.since, None):
-        state = f"not in this version: since {knob.since}"
-    elif knob.until is not None and (at is None or not within(at, None, knob.until)):
-        state = f"gone since {knob.until}"
-    return KnobRow(knob.name, knob.lane, knob.kind, knob.unit, None, None, knob.flag, None, state, knob.help)
+def _numbers(name: str) -> Numbers:
+    """The domain of a hot knob: the plugin's values are numbers."""
+    domain = HOT_KNOBS[name].domain
+    if not isinstance(domain, Numbers):
+        raise TypeError(f"{name} is changed hot and not a number")
+    return domain

@@ -24,7 +24,9 @@ from collectors.runner import Runner
 from collectors.sample import Collector, CollectorError
 from daemon import credentials
 from daemon.config import Config
+from daemon.engine.effective import EffectiveReader
 from daemon.engine.hot import HotEngine
+from daemon.engine_probe import tls_verification
 from daemon.engine_process import EngineProcess
 from daemon.engine_sources import engine_sources, stall_probe
 from daemon.errors import ConfigError
@@ -49,6 +51,19 @@ def hot_engine(config: Config) -> HotEngine:
         )
     except EngineError as error:
         raise ConfigError(str(error)) from error
+
+
+def effective_reader(config: Config) -> EffectiveReader:
+    """What reads back the engine's launch settings; raises `ConfigError` as `hot_engine` does."""
+    engine = config.engine
+    api_key = credentials.engine_api_key(config)
+    return EffectiveReader(
+        engine.url + engine.root_path,
+        metrics_url=engine.metrics_url,
+        headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
+        tls=tls_verification(config),
+        timeout_seconds=engine.timeout_seconds,
+    )
 
 
 def collectors(config: Config, history: History, *, lasting: bool = True) -> list[Collector]:

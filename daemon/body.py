@@ -12,7 +12,7 @@ from change.lock import LockError
 from change.server import Settings
 from collectors.history import History
 from collectors.runner import Runner
-from daemon import live
+from daemon import assembly, live
 from daemon.campaigns import Campaigns
 from daemon.config import Config
 from daemon.engine_watch import EngineWatch
@@ -49,6 +49,7 @@ class DaemonBody:
         self._history = history
         self._runner = runner
         self._clock = clock
+        self._effective = assembly.effective_reader(config)
 
     def live(self, now: float) -> dict[str, Any]:
         """Describe this moment; see `web.shapes.Live`."""
@@ -74,13 +75,15 @@ class DaemonBody:
 
     async def knobs(self) -> list[dict[str, Any]]:
         """List the catalogue as it applies to this engine, with the values in force."""
-        state, probe = self._watch.state, self._watch.probe
+        state, probe, kind = self._watch.state, self._watch.probe, self._config.engine.kind_or_vllm
+        settings = await self._effective.read(kind, state=state, log=()) if self._watch.reachable else None
         return knob_rows(
-            self._config.engine.kind_or_vllm if state is None else state.engine,
+            kind if state is None else state.engine,
             (None if probe is None else probe.version) if state is None else state.engine_version,
             None if state is None else state.values,
             {} if state is None else state.floors,
             {} if state is None else state.ceilings,
+            settings=settings,
         )
 
     async def apply(self, values: Settings, *, restart: bool = False) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
-from change.knobs import HOT_KNOBS
+from change.catalogue.index import HOT_KNOBS
 from daemon import paths
 from daemon.quiet_hours import QuietHours, minute_of_day
 from daemon.sections.base import FilePath, RootPath, Seconds, Section, Share

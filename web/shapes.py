@@ -179,8 +179,16 @@ class Knob(Open):
     unit: str | None = None
     low: float | None = None
     high: float | None = None
+    choices: list[str] = []
+    value: float | str | bool | None = None
     flag: str | None = None
     state: str | None = None
+    search: str | None = None
+    accuracy_gate: bool | None = None
+    platforms: list[str] = []
+    default: str | None = None
+    read_back: list[str] = []
+    successors: list[str] = []
     help: str | None = None
 
 

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from change.engine import EngineError, EngineState
+from change.installed.engine import InstalledEngine
+from change.installed.source import SourceUnreadable
+from change.server import Settings
 from daemon import assembly, credentials
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, print_table, remark
 from daemon.config import Config
+from daemon.engine.installed import installed_at
 from daemon.engine_probe import EngineProbe
 from daemon.errors import USAGE, UserError
 from daemon.knob_rows import knob_rows
+
+SEARCH = {"free": "yes", "by_name": "by name", "never": "no"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +31,7 @@ class _Seen:
 
     state: EngineState | None
     version: str | None
+    settings: Settings
     why: str | None
 
 
@@ -35,27 +43,48 @@ def knobs(
         ),
     ] = None,
     version: Annotated[str | None, typer.Option("--version", metavar="V", help="Engine version.")] = None,
+    installed: Annotated[
+        Path | None,
+        typer.Option(
+            "--installed",
+            metavar="PATH",
+            help="The engine's Python, or its folder of packages: its source is read, and flags it has not are named.",
+        ),
+    ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the knobs: lane, range, flag, state; of the configured engine, or of any engine and version."""
+    """List the knobs: lane, range, flag, read-back, state; of the configured engine, or of any engine and version."""
     try:
-        rows = _asked(configured(config)) if engine is None and version is None else _named(engine, version)
-    except ValueError as error:
+        there = None if installed is None else _installed(installed, engine)
+        if there is not None or engine is not None or version is not None:
+            rows = _named(engine, version, there)
+        else:
+            rows = _asked(configured(config))
+    except (ValueError, SourceUnreadable) as error:
         raise UserError(str(error), USAGE) from error
     if as_json:
         print_json(rows)
         return
-    columns = ("knob", "lane", "value", "range", "unit", "flag", "state")
-    print_table(
-        columns,
-        [(r["name"], r["lane"], r["value"], _range(r), r["unit"], r["flag"], r["state"]) for r in rows],
-        "no knobs are known for this engine",
-    )
+    columns = ("knob", "lane", "value", "range", "unit", "flag", "tried", "read back", "state")
+    print_table(columns, [_cells(row) for row in rows], "no knobs are known for this engine")
 
 
-def _named(engine: str | None, version: str | None) -> list[dict[str, Any]]:
-    return knob_rows(engine or "vllm", version, None, {}, {})
+def _installed(path: Path, engine: str | None) -> InstalledEngine:
+    try:
+        return installed_at(path, "sglang" if engine == "sglang" else "vllm")
+    except FileNotFoundError as error:
+        raise UserError(str(error), USAGE) from error
+
+
+def _named(
+    engine: str | None, version: str | None, installed: InstalledEngine | None
+) -> list[dict[str, Any]]:
+    if installed is None:
+        return knob_rows(engine or "vllm", version, None, {}, {})
+    ascend = installed.ascend_version is not None and engine is None
+    name = engine or ("vllm-ascend" if ascend else installed.engine)
+    return knob_rows(name, version or installed.version, None, {}, {}, installed=installed)
 
 
 def _asked(settings: Config) -> list[dict[str, Any]]:
@@ -64,24 +93,57 @@ def _asked(settings: Config) -> list[dict[str, Any]]:
         remark(f"the engine's own values are not known: {seen.why}")
     state = seen.state
     if state is None:
-        return knob_rows(settings.engine.kind_or_vllm, seen.version, None, {}, {})
-    return knob_rows(state.engine, state.engine_version, state.values, state.floors, state.ceilings)
+        kind = settings.engine.kind_or_vllm
+        return knob_rows(kind, seen.version, None, {}, {}, settings=seen.settings)
+    return knob_rows(
+        state.engine,
+        state.engine_version,
+        state.values,
+        state.floors,
+        state.ceilings,
+        settings=seen.settings,
+    )
 
 
 async def _look(settings: Config) -> _Seen:
+    reader = assembly.effective_reader(settings)
+    kind = settings.engine.kind_or_vllm
     async with assembly.hot_engine(settings) as control:
         try:
-            return _Seen(await control.state(), None, None)
+            state = await control.state()
         except EngineError as error:
             why = str(error)
+        else:
+            return _Seen(state, None, await reader.read(kind, state=state, log=()), None)
     probe = EngineProbe(settings, credentials.engine_api_key(settings))
     try:
-        return _Seen(None, (await probe.look()).version, why)
+        found = await probe.look()
+        told = await reader.read(kind, state=None, log=()) if found.reachable else {}
+        return _Seen(None, found.version, told, why)
     finally:
         await probe.close()
 
 
+def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
+    state = row["state"]
+    if row["successors"]:
+        state += "; since then " + ", ".join(text.partition(":")[0] for text in row["successors"])
+    return (
+        row["name"],
+        row["lane"],
+        row["value"],
+        _range(row),
+        row["unit"],
+        row["flag"],
+        SEARCH[row["search"]] + (", accuracy gate" if row["accuracy_gate"] else ""),
+        row["read_back"][0] if row["read_back"] else None,
+        state,
+    )
+
+
 def _range(row: dict[str, Any]) -> str | None:
+    if row["choices"]:
+        return ", ".join(row["choices"])
     low = row["floor"] if row["floor"] is not None else row["low"]
     high = row["ceiling"] if row["ceiling"] is not None else row["high"]
     return None if low is None and high is None else f"{low:g} to {high:g}"

@@ -1,4 +1,4 @@
-"""The knob catalogue: rows by version, validity in words, ranges to search."""
+"""Hot values: validity in words, differences, ranges to search; and versions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from change.cold_knobs import OTHER_KNOBS
-from change.knobs import HOT_KNOBS, NOT_YET, KnobRow, catalogue, differences, problems, search_space
+from change.catalogue.index import HOT_KNOBS
+from change.knobs import differences, problems, search_space
 from change.versions import release
 from tests.change.plain_engine import CEILINGS, FLOORS, LAUNCH
-
-
-def rows(version: str | None, engine: str = "vllm") -> dict[str, KnobRow]:
-    return {row.name: row for row in catalogue(engine, version)}
 
 
 class TestVersions:
@@ -35,61 +31,6 @@ class TestVersions:
     def test_what_has_no_release_is_refused(self, text: str) -> None:
         with pytest.raises(ValueError, match="expected something like"):
             release(text)
-
-
-class TestCatalogue:
-    def test_five_hot_knobs_in_a_recent_vllm(self) -> None:
-        hot = [row.name for row in catalogue("vllm", "0.32.0") if row.state == "hot"]
-        assert hot == [*HOT_KNOBS]
-        assert len(hot) == 5
-
-    @pytest.mark.parametrize(
-        ("version", "attribute"),
-        [
-            ("0.28.0", "max_num_running_reqs"),
-            ("0.30.1", "max_num_running_reqs"),
-            ("0.31.0", "max_num_active_reqs"),
-        ],
-    )
-    def test_the_running_cap_moved_in_0_31(self, version: str, attribute: str) -> None:
-        assert rows(version)["max_num_seqs"].attribute == f"Scheduler.{attribute}"
-
-    def test_the_watermark_came_with_0_24(self) -> None:
-        assert rows("0.23.0")["watermark"].state == "not in this version: since 0.24.0"
-        assert rows("0.23.0")["watermark"].attribute is None
-        assert rows("0.24.0")["watermark"].state == "hot"
-
-    def test_cold_knobs_are_known_and_not_changed(self) -> None:
-        row = rows("0.32.0")["block_size"]
-        assert (row.lane, row.flag, row.state) == ("cold", "--block-size", NOT_YET)
-        assert "128" in row.help
-
-    def test_a_flag_that_is_gone_says_since_when_and_what_its_successor_is_not(self) -> None:
-        assert rows("0.17.1")["swap_space"].state == NOT_YET
-        assert rows("0.18.0")["swap_space"].state == "gone since 0.18.0"
-        assert rows(None)["swap_space"].state == "gone since 0.18.0"
-        assert "not the same thing" in rows("0.18.0")["swap_space"].help
-
-    def test_without_a_version_rows_say_since_when(self) -> None:
-        assert rows(None)["watermark"].state == "hot since 0.24.0"
-
-    def test_ascend_is_vllm_and_sglang_has_rows_of_its_own(self) -> None:
-        assert catalogue("vllm-ascend", "0.18.0") == catalogue("vllm", "0.18.0")
-        sglang = rows("0.5.15", "sglang")
-        assert {row.state for row in sglang.values()} == {NOT_YET}
-        assert "pp_max_micro_batch_size" in sglang
-        assert "block_size" not in sglang
-
-    def test_an_unknown_engine_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="expected vllm"):
-            catalogue("tgi", "1.0")
-
-    def test_every_row_says_what_it_is(self) -> None:
-        names = [(knob.engine, knob.name) for knob in OTHER_KNOBS]
-        assert len(names) == len(set(names))
-        for row in [*catalogue("vllm", None), *catalogue("sglang", None)]:
-            assert row.help.endswith("."), row.name
-            assert row.flag or row.attribute, row.name
 
 
 class TestProblems:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from change.knobs import catalogue
+from change.catalogue.rows import catalogue
 from collectors.engines.kinds import read_page
 from collectors.metrics import METRICS
 from collectors.prometheus_text import PageError

@@ -8,8 +8,22 @@ import { t, word } from "./text.js";
 const unknown = (text) => h("span", { class: "unknown" }, text);
 
 function between(row) {
+  if (row.choices?.length) return row.choices.join(", ");
   if (!known(row.low) && !known(row.high)) return unknown(t("unknown"));
   return t("knobs.between", { low: knob(row.low), high: knob(row.high) });
+}
+
+function now(row, effective) {
+  const value = effective[row.name] ?? row.value;
+  if (typeof value === "boolean") return t(value ? "switch.on" : "switch.off");
+  if (typeof value === "string") return value;
+  return known(value) ? knob(value) : unknown(t("unknown"));
+}
+
+function tried(row) {
+  if (!row.search) return unknown(t("unknown"));
+  const may = word("search", row.search);
+  return row.accuracy_gate ? t("knobs.gate", { word: may }) : may;
 }
 
 function draw(live) {
@@ -24,12 +38,14 @@ function draw(live) {
       { "data-key": row.name },
       h("th", { scope: "row", class: "mono" }, row.name),
       h("td", {}, h("span", { class: `lane ${row.lane}` }, word("lane", row.lane))),
-      h("td", { class: "number" }, known(effective[row.name]) ? knob(effective[row.name]) : unknown(t("unknown"))),
+      h("td", { class: "number" }, now(row, effective)),
       h("td", { class: "number" }, between(row)),
       h("td", {}, row.unit ?? ""),
       h("td", { class: "mono" }, row.flag ?? ""),
+      h("td", {}, tried(row)),
       h("td", {}, row.state ?? unknown(t("unknown"))),
-      h("td", { class: "help" }, row.help ?? ""),
+      h("td", {}, row.read_back?.join(", ") || unknown(t("unknown"))),
+      h("td", { class: "help" }, [row.help ?? "", ...(row.successors ?? [])].join(" ")),
     ),
   ));
 }

@@ -1,0 +1,1 @@
+"""What the installed engine really takes, read from its source and never imported."""
