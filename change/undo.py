@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from change.catalogue.knob import Lane
 from change.journal import Journal
-from change.knobs import Lane
 from change.steps import ChangeRefused
 from store.models import JournalEntry
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import structlog
 
 from change.engine import Values
+from change.lock import LockError
 from change.restart.command import plain
 from change.restart.order import Mismatch, RestartOrder, RestartResult
 from change.restart.parts import Parts
@@ -34,7 +35,7 @@ class ColdCatalogue(Protocol):
         """Read the settings that a command spells out."""
         ...
 
-    def render(self, command: LaunchCommand, settings: Settings) -> LaunchCommand:
+    async def render(self, command: LaunchCommand, settings: Settings) -> LaunchCommand:
         """Put settings into a command and leave the rest of it as it is; raises `ServerError` if it cannot."""
         ...
 
@@ -48,6 +49,10 @@ class ColdCatalogue(Protocol):
 
     def golden(self, settings: Settings) -> bool:
         """Whether they may change answers (quantisation, KV dtype)."""
+        ...
+
+    async def effective(self, log: Sequence[str]) -> Settings:
+        """Read the settings in force, given the first lines of the log of a start; unknown ones are absent."""
         ...
 
 
@@ -137,8 +142,14 @@ class Cold:
         if not self._unfinished or self._turn.locked():
             return
         async with self._turn:
-            ended = await self._whole(recover(self._parts))
+            try:
+                ended = await self._whole(recover(self._parts))
+            except LockError as error:
+                # Somebody else is at work: it is left alone, and looked at again with the next tick.
+                self._notices.say("restarts", str(error), "info")
+                return
             self._unfinished = False
+        self._notices.over("restarts", "open restarts are ended")
         for entry in ended:
             self._notices.say(
                 f"recovered {entry.id}",
@@ -161,7 +172,7 @@ class Cold:
         known = plain(await self._parts.server.command())
         trials = self._parts.journal.open_entries("cold")
         good = good_of(trials[-1], known).command if trials else known
-        return self._catalogue.render(good, settings)
+        return await self._catalogue.render(good, settings)
 
     async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
         """Carry it out to its end also if whoever ordered it goes away."""

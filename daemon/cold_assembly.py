@@ -14,7 +14,7 @@ from change.restart.budget import Budget
 from change.restart.memory import MemoryPlan
 from change.restart.order import RestartOrder
 from change.restart.parts import Judges, Parts
-from change.server import EngineServer, LaunchCommand, Settings
+from change.server import EngineServer, LaunchCommand
 from collectors.history import History
 from collectors.logs.catalogue import catalogue as log_catalogue
 from collectors.logs.line import bounded
@@ -22,18 +22,18 @@ from collectors.npu_smi.program import NpuSmi
 from collectors.npu_smi.table import Table
 from daemon import credentials, paths
 from daemon.cold import Cold, ColdCatalogue
+from daemon.cold_catalogue import EngineCatalogue
 from daemon.config import Config
+from daemon.engine.effective import EffectiveReader
 from daemon.engine.ground import HostGround
 from daemon.engine.model_memory import memory_plan
 from daemon.engine.probe import EngineRestartProbe, Golden
+from daemon.engine.servers import engine_server
 from daemon.engine_probe import tls_verification
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.quiet_hours import QuietHours, local_minute
 from daemon.slo_watch import SloWatch
-
-Effective = Callable[[Sequence[str]], Awaitable[Settings]]
-"""Reads the settings in force, given the first lines of the log of a start."""
 
 
 class WallClock:
@@ -50,17 +50,43 @@ class WallClock:
 
 def cold_lane(
     config: Config,
+    control: EngineControl,
+    journal: Journal,
+    history: History,
+    modes: Modes,
+    notices: Notices,
+) -> Cold | None:
+    """The cold lane over the hand of `engine.server`, None where nobody may restart the engine.
+
+    Raises `ConfigError` for a hand, a secret or a certificate that cannot be used.
+    """
+    server = engine_server(config)
+    if server is None:
+        return None
+    engine = config.engine
+    key = credentials.engine_api_key(config)
+    reader = EffectiveReader(
+        engine.url + engine.root_path,
+        metrics_url=engine.metrics_url,
+        headers={"Authorization": f"Bearer {key}"} if key else {},
+        tls=tls_verification(config),
+        timeout_seconds=engine.timeout_seconds,
+    )
+    catalogue = EngineCatalogue(engine.kind_or_vllm, control, history, config.own_card, reader)
+    return over(config, server, catalogue, control, journal, history, modes, notices)
+
+
+def over(
+    config: Config,
     server: EngineServer,
     catalogue: ColdCatalogue,
-    effective: Effective,
-    *,
     control: EngineControl,
     journal: Journal,
     history: History,
     modes: Modes,
     notices: Notices,
 ) -> Cold:
-    """The cold lane over a hand; raises `ConfigError` for a secret or certificate that cannot be used."""
+    """The cold lane over any hand and catalogue, with the real ground, probe and clock."""
     engine, restart, clock = config.engine, config.engine.restart, WallClock()
     probe = EngineRestartProbe(
         engine.url + engine.root_path,
@@ -71,7 +97,7 @@ def cold_lane(
         answer_seconds=restart.probe_seconds,
         metrics_url=engine.metrics_url,
         golden=[Golden(one.prompt, tuple(one.tokens)) for one in restart.golden],
-        effective=effective,
+        effective=catalogue.effective,
     )
     watch = SloWatch(history, config.slo.limits(), restart.watch_seconds, clock.now)
     budget = Budget(
@@ -94,7 +120,7 @@ def cold_lane(
         probe,
         clock,
         journal,
-        settings=restart.settings(engine.kind_or_vllm),
+        settings=restart.settings(engine.kind_or_vllm, engine.server.grace_seconds),
         judges=Judges(
             plan=plan, allowed=allowed, classify=sign, watch=watch if config.slo.limits().limits else None
         ),

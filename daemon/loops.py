@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from daemon import assembly, credentials
 from daemon.body import DaemonBody
 from daemon.campaigns import Campaigns
 from daemon.cold import Cold
+from daemon.cold_assembly import cold_lane
 from daemon.config import Config
 from daemon.engine_probe import EngineProbe
 from daemon.engine_watch import EngineWatch, Probing
@@ -62,7 +64,7 @@ class Daemon:
         clock: Callable[[], float] = time.time,
         runner: Callable[[History], Runner] | None = None,
         draw_seed: Callable[[], int] = lambda: secrets.randbits(32),
-        cold: Callable[[EngineControl, Journal, History, Modes, Notices], Cold] | None = None,
+        cold: Callable[[EngineControl, Journal, History, Modes, Notices], Cold | None] | None = None,
     ) -> None:
         """`runner` builds what reads the sources, where they are not the configuration's own; `cold` the cold lane."""
         self.stop = asyncio.Event()
@@ -223,7 +225,7 @@ async def run_daemon(config: Config, say: Callable[[str], None]) -> None:
         with announced(config.run_dir, config.engine.url, url):
             async with assembly.hot_engine(config) as control:
                 probe = EngineProbe(config, credentials.engine_api_key(config))
-                daemon = Daemon(config, control, probe)
+                daemon = Daemon(config, control, probe, cold=partial(cold_lane, config))
                 loop = asyncio.get_running_loop()
                 for number in (signal.SIGTERM, signal.SIGINT):
                     loop.add_signal_handler(number, daemon.stop.set)

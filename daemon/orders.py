@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from change import apply as changes
+from change.catalogue.index import HOT_KNOBS
+from change.catalogue.knob import Lane
 from change.engine import EngineControl, EngineError, EngineUnreachable
 from change.journal import Journal
-from change.knobs import HOT_KNOBS, Lane
 from change.lock import EngineLock
 from change.server import Setting, Settings
 from change.steps import ChangeRefused

@@ -6,6 +6,7 @@ engine serves, and every step may be repeated.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Literal
 
 from change.engine import EngineError
@@ -47,6 +48,9 @@ class _Recovery:
         # Read under the lock: whoever held it may have closed its own meanwhile.
         journal = self._parts.journal
         unfinished = journal.open_entries("cold")
+        with contextlib.suppress(EngineError):
+            # A campaign of another process may live on that boot: its trial is its own to end.
+            self.locks.take((await self._parts.control.state()).boot_id)
         left = list(unfinished)
         while left:
             left = await self._end(left)

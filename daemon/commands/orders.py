@@ -17,12 +17,15 @@ import typer
 from change.apply import ChangeRefused
 from change.journal import Journal
 from change.server import Setting
+from collectors.history import History
 from daemon import assembly
 from daemon.client import running
+from daemon.cold_assembly import cold_lane
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, remark, text
 from daemon.config import Config
 from daemon.errors import BAD, USAGE, UserError
+from daemon.notices import Notices
 from daemon.orders import Orders
 from daemon.yaml_file import YamlMistake, parse
 from store import open_store
@@ -115,7 +118,18 @@ def _directly(
         try:
             async with assembly.hot_engine(settings) as control:
                 journal = Journal(store, settings.engine.url)
-                return await order(Orders(control, journal, assembly.lock_dir(settings)), time.time())
+                # Nobody has read a source, so that nothing is known of cards or latencies beforehand.
+                cold = cold_lane(
+                    settings, control, journal, History(), assembly.modes(settings), Notices(time.time)
+                )
+                try:
+                    if cold is not None:
+                        await cold.tick(time.time())
+                    orders = Orders(control, journal, assembly.lock_dir(settings), cold=cold)
+                    return await order(orders, time.time())
+                finally:
+                    if cold is not None:
+                        await cold.finish()
         finally:
             store.close()
 

@@ -57,9 +57,6 @@ class RestartSection(Section):
     drain_seconds: Seconds = Field(
         default=_OWN.drain_seconds, description="longest wait for requests inside to finish"
     )
-    grace_seconds: Seconds = Field(
-        default=_OWN.grace_seconds, description="from asking the engine to end to killing what is left of it"
-    )
     release_seconds: Seconds = Field(
         default=_OWN.release_seconds, description="longest wait for the old engine's device memory to be free"
     )
@@ -92,13 +89,13 @@ class RestartSection(Section):
         description="prompts with their expected tokens, asked before a changed precision serves",
     )
 
-    def settings(self, kind: KindName) -> RestartSettings:
-        """What a restart takes."""
+    def settings(self, kind: KindName, grace_seconds: float) -> RestartSettings:
+        """What a restart takes; the grace is the hand's."""
         load = self.load
         return RestartSettings(
             kind=kind,
             drain_seconds=self.drain_seconds,
-            grace_seconds=self.grace_seconds,
+            grace_seconds=grace_seconds,
             release_seconds=self.release_seconds,
             step_seconds={step: getattr(load, f"{step}_seconds") for step in STEP_SECONDS},
             health_seconds=self.health_seconds,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ class PlainCatalogue:
     def settings(self, command: LaunchCommand) -> Settings:
         return read(command)
 
-    def render(self, command: LaunchCommand, settings: Settings) -> LaunchCommand:
+    async def render(self, command: LaunchCommand, settings: Settings) -> LaunchCommand:
         return render(command, settings)
 
     async def problems(self, settings: Settings, command: LaunchCommand) -> list[str]:
@@ -38,6 +39,9 @@ class PlainCatalogue:
 
     def golden(self, settings: Settings) -> bool:
         return "kv_cache_dtype" in settings
+
+    async def effective(self, log: Sequence[str]) -> Settings:
+        return {}
 
 
 class Bench:
@@ -65,7 +69,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_what_needs_a_restart_is_not_restarted_without_a_word(bench: Bench) -> None:
-    with pytest.raises(ChangeRefused, match="block_size: needs a restart .* say --restart"):
+    with pytest.raises(ChangeRefused, match=r"block_size: needs a restart .* say --restart"):
         bench.apply(restart=False, block_size=64)
     assert bench.stand.server.stops == 0
 
