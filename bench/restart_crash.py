@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from change.apply import change, reapply_promoted
+from change.apply import recover as recover_hot
 from change.journal import Journal
 from change.restart.command import same
 from change.restart.order import RestartOrder
@@ -35,6 +37,8 @@ LEASE_SECONDS = 120.0
 """Longest that a gate may stay closed with nobody left who renews it."""
 _ACTS = ("apply", "apply", "rollback", "trial")
 _FAULTS: tuple[FaultKind | None, ...] = (None, None, None, "out_of_memory", "probe", "ignored", "slo", "hang")
+_PROVED = {"batch_max_tokens": 512.0}
+"""Hot values that serve by promotion in half of the runs."""
 _NOTHING = -1
 
 
@@ -165,9 +169,24 @@ class Stand:
             now=self.parts.clock.now,
         )
 
-    def recover(self) -> Any:
-        """What a daemon does at its start."""
-        return recover(self.parts)
+    async def promote(self) -> None:
+        """A hot campaign has promoted something before all this."""
+        await change(
+            self.node.control,
+            self.journal,
+            _PROVED,
+            kind="promotion",
+            actor="campaign 1",
+            now=self.node.now,
+            campaign_id=1,
+        )
+
+    async def recover(self) -> None:
+        """What a daemon does at its start: restarts first, then changes of what serves."""
+        await recover(self.parts)
+        now = self.parts.clock.now()
+        await recover_hot(self.parts.control, self.parts.journal, now)
+        await reapply_promoted(self.parts.control, self.parts.journal, now)
 
 
 def crash(store: Store, seed: int) -> Crash:
@@ -177,8 +196,12 @@ def crash(store: Store, seed: int) -> Crash:
     fault = draw.choice(_FAULTS)
     settings = {"block_size": 64, "max_num_seqs": draw.choice((64, 128))}
 
+    proved = draw.random() < 1 / 2
+
     def begun(at: int) -> tuple[Stand, Callable[[], Any], LaunchCommand]:
         stand = Stand(store, at)
+        if proved:
+            stand.live(stand.promote, _NOTHING)
         if act == "rollback":
             stand.live(stand.apply("manual", **settings), _NOTHING)
             work = stand.roll_back()
@@ -198,13 +221,15 @@ def crash(store: Store, seed: int) -> Crash:
     stand.node.advance(stand.node.now + draw.choice((0.0, 0.3, 3.0, 30.0, 300.0)))
     again = ""
     if draw.random() < 1 / 3:
-        again = stand.live(stand.recover, draw.randrange(60))
+        again = stand.live(stand.recover, draw.randrange(200))
         wrong += _gate(stand)
         stand.node.advance(stand.node.now + draw.choice((0.0, 3.0, 100.0)))
     stand.live(stand.recover, _NOTHING)
     ended = _ended(stand, known)
     promoted = ended == "done" and not same(good, wanted)
     wrong += _state(stand, wanted if promoted else good)
+    if proved and stand.server.serving:
+        wrong += _hot(stand)
     return Crash(act, fault, where, again, ended, promoted, tuple(wrong))
 
 
@@ -248,6 +273,20 @@ def _state(stand: Stand, expected: LaunchCommand) -> list[str]:
     if node.failed_requests:
         wrong.append(f"{node.failed_requests} requests were lost")
     return wrong
+
+
+def _hot(stand: Stand) -> list[str]:
+    """What was promoted serves, and is still what a later start by others would get."""
+    values = stand.node.control.read_state().values
+    record = stand.journal.promoted()
+    if any(values[name] != value for name, value in _PROVED.items()):
+        return [f"the promoted hot values are lost: {dict(values)}"]
+    if record is None or record.values != _PROVED:
+        return ["the promoted hot values are not recorded any more"]
+    launch = stand.journal.launch(stand.node.control.boot_id)
+    if launch is None or record.launch != launch.values:
+        return ["the record of the promotion is of other flags"]
+    return []
 
 
 def crashes(store: Store, count: int, seed: int) -> list[Crash]:

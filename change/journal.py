@@ -33,6 +33,9 @@ NEXT: Mapping[str, frozenset[str]] = {
 }
 
 
+_RESTART_ACTOR = "restart "
+
+
 class JournalUnwritable(StoreError):
     """The journal cannot be written, so nothing may be changed; the text says why."""
 
@@ -173,7 +176,8 @@ class Journal:
     def standing_anywhere(self, boot_id: str) -> list[JournalEntry]:
         """Return the changes of every lane that a rollback could take back now, oldest first.
 
-        A hot one stands on its own boot of the engine only; one of another lane until it is taken back.
+        A hot one stands on its own boot of the engine only; one of another lane until it is taken back. Values that a
+        restart took along to the new boot come before it.
         """
         with self._store.reading() as session:
             query = self._mine().where(
@@ -181,10 +185,8 @@ class Journal:
                 (JournalEntry.lane != "hot") | (JournalEntry.boot_id == boot_id),
             )
             done = list(session.scalars(query.order_by(JournalEntry.id)))
-        taken_back = {undone for entry in done for undone in entry.undoes or ()}
-        return [
-            entry for entry in done if entry.kind not in ("rollback", "trial") and entry.id not in taken_back
-        ]
+        # Hot values that a restart took along are older than it: rolling back one change means the restart.
+        return sorted(_not_taken_back(done), key=lambda entry: taken_along_by(entry) or (entry.id, 1))
 
     def since(self, lane: Lane, time: float) -> list[JournalEntry]:
         """Return a lane's entries that were intended at `time` (Unix seconds) or later, or are open still."""
@@ -269,6 +271,18 @@ def plain(values: Values) -> dict[str, float]:
         if not math.isfinite(value):
             raise ValueError(f"{name} is {value}: expected a finite number")
     return dict(values)
+
+
+def restart_actor(entry: int) -> str:
+    """Who sets the hot values again in the restart of a cold entry."""
+    return f"{_RESTART_ACTOR}{entry}"
+
+
+def taken_along_by(entry: JournalEntry) -> tuple[int, int] | None:
+    """Where a hot entry that a restart made belongs among the others; None for any other entry."""
+    number = entry.actor.removeprefix(_RESTART_ACTOR)
+    made = entry.lane == "hot" and number != entry.actor and number.isdecimal()
+    return (int(number), 0) if made else None
 
 
 def _not_taken_back(done: Sequence[JournalEntry]) -> list[JournalEntry]:

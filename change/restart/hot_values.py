@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from change.engine import EngineControl, EngineState, Values
 from change.journal import Journal, Kind
 from change.knobs import differences, problems
+from change.recovery import recover
 from change.steps import ChangeRefused, Order, make
 
 
@@ -55,6 +56,8 @@ async def set_again(
     boot and its flags, so that a later restart by somebody else keeps it. Values that the engine does not take are no
     failure. Raises `EngineError` or `StoreError`.
     """
+    # A process that died while it did this very thing left a change half done, under a lease.
+    await recover(control, journal, now)
     state = await control.state()
     journal.note_launch(state, now)
     fitting = {

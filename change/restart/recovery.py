@@ -102,7 +102,7 @@ class _Recovery:
         trouble: PhaseFailed | None = None
         if begun:
             try:
-                await start_good(parts, self._course, self.keeper, good, start, begun=True)
+                await start_good(parts, self._course, self.keeper, good, start, entry.id, begun=True)
             except PhaseFailed as failed:
                 trouble, begun = failed, False
         if not begun:
@@ -110,7 +110,7 @@ class _Recovery:
                 await end_failed(parts, self._course, self.keeper, processes_of(entry), let_in=state.running)
                 start = self._new_start()
                 self._starts += 1
-                await start_good(parts, self._course, self.keeper, good, start)
+                await start_good(parts, self._course, self.keeper, good, start, entry.id)
                 trouble = None
             except PhaseFailed as failed:
                 trouble = failed

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from change.engine import EngineError, Values
+from change.journal import restart_actor
 from change.restart.begin import Begun, Proof, Start
 from change.restart.command import plain, same
 from change.restart.course import Course
@@ -148,7 +149,7 @@ class Restart:
                 self._hot(good),
                 good.proved,
                 order.kind == "trial" and not same(order.command, good.command),
-                order.actor,
+                restart_actor(self._entry),
             )
         )
         parts.journal.mark(
@@ -201,7 +202,7 @@ class Restart:
         self, good: Good, command: LaunchCommand, state: ServerState
     ) -> RestartResult:
         """What serves as a trial is to stay: no restart, only what the next start uses."""
-        parts, order = self._parts, self._order
+        parts = self._parts
         assert self._trial is not None
         if not await parts.probe.healthy():
             return self._result("refused", "preflight", "the trial that is to stay is not well")
@@ -218,7 +219,7 @@ class Restart:
                 proved.values,
                 proved,
                 trial=False,
-                actor=order.actor,
+                actor=restart_actor(self._entry),
                 now=parts.clock.now(),
             )
         parts.journal.close(self._entry, "done", parts.clock.now(), "what served as a trial stays")
@@ -267,7 +268,7 @@ class Restart:
             self._starts += 1
             failed_start, self._start = self._start, self._new_start()
             self._start.accuracy = failed_start.accuracy
-            await start_good(parts, self._course, self._keeper, good, self._start)
+            await start_good(parts, self._course, self._keeper, good, self._start, self._entry or 0)
         except PhaseFailed as second:
             return second
         except (ServerError, EngineError, StoreError) as error:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 
 from change.engine import EngineError
+from change.journal import restart_actor
 from change.restart.begin import Begun, Proof, Start
 from change.restart.course import Course
 from change.restart.end import close_and_drain, held_by, release, stop
@@ -41,13 +42,18 @@ async def end_failed(
 
 
 async def start_good(
-    parts: Parts, course: Course, keeper: Keeper, good: Good, start: Start, *, begun: bool = False
+    parts: Parts, course: Course, keeper: Keeper, good: Good, start: Start, entry: int, *, begun: bool = False
 ) -> Proof:
-    """Start the last known good and open its gate; raises `PhaseFailed`. `begun`: somebody has begun that start."""
+    """Start the last known good and open its gate; raises `PhaseFailed`.
+
+    `entry` is the restart it is the way back of. `begun`: somebody has begun that start.
+    """
     keeper.begin()
     if not begun:
         await start.begin(good.command)
-    what = Begun(good.command, good.settings, good.hot, good.proved, False, "recovery", strict=False)
+    what = Begun(
+        good.command, good.settings, good.hot, good.proved, False, restart_actor(entry), strict=False
+    )
     proof = await start.prove(what)
     # What a trial promoted for itself does not outlive it. A store that fails now must not keep users waiting.
     with contextlib.suppress(StoreError):

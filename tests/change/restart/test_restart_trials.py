@@ -168,6 +168,20 @@ def test_a_rollback_takes_changes_back_in_order_across_the_lanes() -> None:
     assert stand.journal.standing_anywhere(stand.node.control.boot_id) == []
 
 
+def test_the_values_that_a_restart_took_along_are_no_change_after_it() -> None:
+    stand = Stand()
+    hot(stand, "promotion", batch_max_tokens=512)
+    stand.restart(block_size=64)
+    (only,) = back(stand, 1)
+    assert (only.lane, only.outcome) == ("cold", "done")
+    assert stand.serves(block_size=128)
+    assert values(stand)["batch_max_tokens"] == 512
+    (only,) = back(stand, 1)
+    assert only.lane == "hot"
+    assert values(stand)["batch_max_tokens"] == 2048
+    assert stand.journal.promoted() is None
+
+
 def test_two_restarts_are_taken_back_by_one() -> None:
     stand = Stand()
     stand.restart(block_size=64)
