@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from change.catalogue.domain import complaint
+from change.catalogue.domain import Switch, Words, complaint, written
 from change.catalogue.index import knobs_of
 from change.catalogue.knob import FileKey, Flag, JsonKey, Knob, Platform
 from change.facts import Facts
+from change.installed.engine import InstalledEngine
 from change.server import Setting, Settings
 from change.versions import release, within
 
@@ -35,6 +36,11 @@ def problems(settings: Settings, facts: Facts, *, around: Settings | None = None
     return found
 
 
+def rules_about(knob: Knob) -> tuple[str, ...]:
+    """The rules over a knob and others, or the machine, as sentences."""
+    return tuple(gate.says for gate in _GATES if knob.engine in gate.engines and knob.name in gate.about)
+
+
 def known_successors(knob: Knob, platform: Platform | None) -> str:
     """What came after a knob's flag, as the end of a sentence; empty if nothing is known to."""
     ways = [s for s in knob.successors if platform is None or platform in s.platforms]
@@ -54,10 +60,10 @@ def _of_one(name: str, value: Setting, facts: Facts) -> Iterator[str]:
         yield f"{name} {wrong}"
     if not knob.on(facts.platform):
         yield f"{name} does not exist on {facts.platform}: it is of {' and '.join(sorted(knob.platforms or ()))}"
-    yield from _of_place(knob, facts)
+    yield from _of_place(knob, value, facts)
 
 
-def _of_place(knob: Knob, facts: Facts) -> Iterator[str]:
+def _of_place(knob: Knob, value: Setting, facts: Facts) -> Iterator[str]:
     version = None if facts.version is None else release(facts.version)
     place = knob.place(version)
     installed = facts.installed
@@ -82,12 +88,31 @@ def _of_place(knob: Knob, facts: Facts) -> Iterator[str]:
                 f"{knob.name}: the installed {facts.engine} {installed.version or ''} in {installed.source} has no "
                 f"{place.spelling}{after}"
             )
+        case Flag() if installed is not None:
+            yield from _of_choices(knob, place, value, installed)
         case JsonKey(flag=flag) if installed is not None and not installed.has(flag):
             yield f"{knob.name}: the installed {facts.engine} in {installed.source} has no {flag}"
         case JsonKey(path=path) if place.flag == "--additional-config":
             keys = None if installed is None else installed.additional_keys
             if keys is not None and path[0] not in keys:
                 yield f"{knob.name}: the installed vllm-ascend does not read {path[0]} from {place.flag}"
+
+
+def _of_choices(knob: Knob, place: Flag, value: Setting, installed: InstalledEngine) -> Iterator[str]:
+    """The words that the installed engine's parser takes; a switch and a list are told otherwise."""
+    argument = next((installed.spellings[w] for w in place.spellings if w in installed.spellings), None)
+    if (
+        argument is None
+        or not argument.choices
+        or isinstance(knob.domain, Switch | Words)
+        or value == knob.unset
+    ):
+        return
+    if written(knob.domain, value) not in argument.choices:
+        yield (
+            f"{knob.name} {value}: the installed {installed.engine} {installed.version or ''} takes one of "
+            f"{', '.join(argument.choices)}"
+        )
 
 
 Judge = Callable[[Settings, Facts], list[str]]
@@ -98,6 +123,7 @@ class _Gate:
     """A rule over several knobs, or over a knob and the machine; held when one it is `about` is changed."""
 
     about: tuple[str, ...]
+    says: str
     judge: Judge
     engines: tuple[str, ...] = ("vllm", "sglang")
 
@@ -249,19 +275,63 @@ def _micro_batch(settings: Settings, facts: Facts) -> list[str]:
 
 
 _GATES = (
-    _Gate(("quantization", "kv_cache_dtype"), _fp8),
-    _Gate(("quantization",), _ascend_quantization, ("vllm",)),
-    _Gate(("block_size", "enable_prefix_caching", "enable_chunked_prefill"), _block_size, ("vllm",)),
-    _Gate(("page_size",), _page_size, ("sglang",)),
-    _Gate((*_PARALLEL, "enable_dp_attention"), _cards),
-    _Gate(("batch_max_tokens", "max_model_len", "enable_chunked_prefill"), _whole_prompt, ("vllm",)),
-    _Gate(("batch_max_tokens", "max_num_seqs"), _token_each, ("vllm",)),
-    _Gate(("omp_proc_bind", "additional_config.enable_cpu_binding"), _omp),
-    _Gate(("cpu_affinity_conf", "additional_config.enable_cpu_binding"), _two_bindings, ("vllm",)),
-    _Gate(("npu_kv_offload_bytes", "kv_offloading_size"), _offload_backend, ("vllm",)),
-    _Gate(("gpu_memory_utilization", "kv_cache_memory_bytes"), _memory_twice, ("vllm",)),
+    _Gate(("quantization", "kv_cache_dtype"), "No FP8 on Ascend before the 950.", _fp8),
+    _Gate(
+        ("quantization",),
+        "On Ascend AWQ only where vllm-ascend registers it.",
+        _ascend_quantization,
+        ("vllm",),
+    ),
+    _Gate(
+        ("block_size", "enable_prefix_caching", "enable_chunked_prefill"),
+        "On recent Ascend a multiple of 128, unless prefix caching and chunked prefill are off.",
+        _block_size,
+        ("vllm",),
+    ),
+    _Gate(("page_size",), "On Ascend a multiple of 128.", _page_size, ("sglang",)),
+    _Gate(
+        (*_PARALLEL, "enable_dp_attention"),
+        "The product of the parallel sizes is at most the devices there are.",
+        _cards,
+    ),
+    _Gate(
+        ("batch_max_tokens", "max_model_len", "enable_chunked_prefill"),
+        "With chunked prefill off batch_max_tokens is at least max_model_len.",
+        _whole_prompt,
+        ("vllm",),
+    ),
+    _Gate(
+        ("batch_max_tokens", "max_num_seqs"),
+        "batch_max_tokens is at least max_num_seqs.",
+        _token_each,
+        ("vllm",),
+    ),
+    _Gate(
+        ("omp_proc_bind", "additional_config.enable_cpu_binding"),
+        "OMP_PROC_BIND and the CPU binding on Ascend exclude each other.",
+        _omp,
+    ),
+    _Gate(
+        ("cpu_affinity_conf", "additional_config.enable_cpu_binding"),
+        "Two CPU bindings exclude each other.",
+        _two_bindings,
+        ("vllm",),
+    ),
+    _Gate(
+        ("npu_kv_offload_bytes", "kv_offloading_size"),
+        "One engine has one KV connector.",
+        _offload_backend,
+        ("vllm",),
+    ),
+    _Gate(
+        ("gpu_memory_utilization", "kv_cache_memory_bytes"),
+        "kv_cache_memory_bytes takes the place of gpu_memory_utilization.",
+        _memory_twice,
+        ("vllm",),
+    ),
     _Gate(
         ("pp_max_micro_batch_size", "max_running_requests", "pipeline_parallel_size"),
+        "pp_max_micro_batch_size is at most max_running_requests / pipeline_parallel_size.",
         _micro_batch,
         ("sglang",),
     ),

@@ -189,6 +189,7 @@ class Knob(Open):
     default: str | None = None
     read_back: list[str] = []
     successors: list[str] = []
+    rules: list[str] = []
     help: str | None = None
 
 

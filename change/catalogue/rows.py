@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from change.catalogue.domain import Choices, Numbers
+from change.catalogue.domain import Choices, Numbers, Switch
 from change.catalogue.index import engine_named, knobs_of
 from change.catalogue.knob import FileKey, Flag, Knob, Platform
+from change.gates import rules_about
 from change.installed.engine import InstalledEngine
 from change.versions import Release, release, within
 
@@ -20,7 +21,7 @@ class KnobRow:
 
     `low` and `high` bound the search, or `choices` are the values it takes; `flag` is where the launch value is
     written, `attribute` where it lives in the running engine. `read_back` are the ways to the value in force, the
-    surest first; `successors` say what came after a flag that is gone.
+    surest first; `successors` say what came after a flag that is gone, `rules` what holds between it and others.
     """
 
     name: str
@@ -41,6 +42,7 @@ class KnobRow:
     default: str | None
     read_back: tuple[str, ...]
     successors: tuple[str, ...]
+    rules: tuple[str, ...]
     help: str
 
 
@@ -66,6 +68,8 @@ def _row(
         choices = tuple(f"{value:g}" for value in domain.tried)
     elif isinstance(domain, Choices):
         choices = domain.words
+    elif isinstance(domain, Switch):
+        choices = ("on", "off")
     place = knob.place(at) or (knob.places[-1] if knob.places else None)
     newest = knob.attributes[-1].path if knob.attributes else None
     return KnobRow(
@@ -91,6 +95,7 @@ def _row(
             for s in knob.successors
             if platform is None or platform in s.platforms
         ),
+        rules=rules_about(knob),
         help=knob.help,
     )
 

@@ -260,6 +260,27 @@ KNOBS = (
         help="Largest batch for which a graph is captured; each graph costs memory and start-up time.",
     ),
     Knob(
+        name="optimization_level",
+        domain=Numbers(least=0, most=3),
+        places=(Flag("--optimization-level", since="0.12.0"),),
+        search="by_name",
+        help="From 0, a fast start, to 3; -O in front of the number is the same.",
+    ),
+    Knob(
+        name="performance_mode",
+        domain=Choices(("balanced", "interactivity", "throughput")),
+        places=(Flag("--performance-mode", since="0.17.0"),),
+        reads=(ServerInfo(("vllm_config", "performance_mode")),),
+        search="by_name",
+        help="A bundle of the engine's defaults, which differ by version: each is better set by itself.",
+    ),
+    Knob(
+        name="attention_backend",
+        domain=Words(),
+        places=(Flag("--attention-backend", since="0.13.0"),),
+        help="Which attention operators. The platform chooses; on Ascend there is one.",
+    ),
+    Knob(
         name="compilation_config",
         domain=Json(),
         places=(Flag("--compilation-config", ("-cc",), since="0.6.6"),),

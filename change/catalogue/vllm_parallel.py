@@ -67,6 +67,17 @@ KNOBS = (
         help="Overlap the communication of one half of a batch with the computing of the other.",
     ),
     Knob(
+        name="all2all_backend",
+        domain=Choices(
+            ("naive", "allgather_reducescatter", "deepep_high_throughput", "deepep_low_latency"), True
+        ),
+        places=(Flag("--all2all-backend", since="0.11.2"),),
+        reads=(_parallel("all2all_backend"),),
+        platforms=frozenset({"cuda"}),
+        search="by_name",
+        help="How experts on different devices exchange tokens.",
+    ),
+    Knob(
         name="decode_context_parallel_size",
         domain=Numbers(least=1, most=1024),
         unit="devices",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from change.catalogue.domain import Choices, Numbers, Switch
+from change.catalogue.domain import Choices, Json, Numbers, Switch
 from change.catalogue.knob import (
     Attribute,
     Flag,
@@ -170,6 +170,42 @@ COLD = (
         reads=(_info("scheduler_reserve_full_isl"),),
         search="free",
         help="Admit a request only if the KV of its whole prompt has room, not just that of its first chunk.",
+    ),
+    Knob(
+        name="max_num_partial_prefills",
+        domain=Numbers(least=1, most=1024, tried=(1, 2, 4)),
+        unit="requests",
+        places=(Flag("--max-num-partial-prefills", since="0.7.3", until="0.28.0"),),
+        reads=(_info("max_num_partial_prefills"),),
+        search="by_name",
+        help="Prompts that may be in chunks at once; V1 engines took 1 only.",
+    ),
+    Knob(
+        name="max_long_partial_prefills",
+        domain=Numbers(least=1, most=1024),
+        unit="requests",
+        places=(Flag("--max-long-partial-prefills", since="0.7.3", until="0.28.0"),),
+        reads=(_info("max_long_partial_prefills"),),
+        help="Long prompts among max_num_partial_prefills.",
+    ),
+    Knob(
+        name="num_scheduler_steps",
+        domain=Numbers(least=1, most=64),
+        unit="steps",
+        places=(Flag("--num-scheduler-steps", until="0.10.2"),),
+        help="Steps that one round of scheduling makes, in old engines.",
+    ),
+    Knob(
+        name="scheduler_delay_factor",
+        domain=Numbers(least=0, most=10, integer=False),
+        places=(Flag("--scheduler-delay-factor", until="0.11.0"),),
+        help="Wait before the next prompt, as a share of the time of the last, in old engines.",
+    ),
+    Knob(
+        name="speculative_config",
+        domain=Json(),
+        places=(Flag("--speculative-config", since="0.8.5"),),
+        help="Draft tokens as one JSON object. A step must hold max_num_seqs x (1 + draft tokens).",
     ),
     Knob(
         name="stream_interval",

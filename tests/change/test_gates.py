@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ SGLANG = Facts("sglang", "0.5.15", "ascend", "910B4", cards=4)
 UNKNOWN = Facts("vllm")
 
 
-def installed(*spellings: str, version: str = "0.32.0", **more: frozenset[str]) -> InstalledEngine:
+def installed(*spellings: str, version: str = "0.32.0", **more: Any) -> InstalledEngine:
     return InstalledEngine(
         "vllm", "/packages/vllm", version, tuple(Argument((each,)) for each in spellings), **more
     )
@@ -151,6 +152,13 @@ class TestVanished:
         assert text.startswith(
             "async_scheduling: the installed vllm 0.32.0 in /packages/vllm has no --async-sched"
         )
+
+    def test_so_does_it_know_the_words_it_takes(self) -> None:
+        argument = Argument(("--kv-cache-dtype",), (), True, ("auto", "fp8"))
+        facts = replace(CPU, installed=InstalledEngine("vllm", "/p", "0.28.0", (argument,)))
+        assert problems({"kv_cache_dtype": "fp8"}, facts) == []
+        (text,) = problems({"kv_cache_dtype": "int8"}, facts)
+        assert text == "kv_cache_dtype int8: the installed vllm 0.28.0 takes one of auto, fp8"
 
     def test_ascends_options_are_held_against_its_source(self) -> None:
         there = installed("--additional-config", additional_keys=frozenset({"enable_kv_nz"}))

@@ -33,13 +33,15 @@ vllm:generation_tokens_total{{engine="0",model_name="stand"}} {tokens}
 class EngineStand:
     """Serves from a thread of its own; attributes may be changed while it serves.
 
-    `metrics_fault` is None, "cut" (the page ends midway), "hang" or "garbage". `wrong_token` refuses every token.
+    `metrics_fault` is None, "cut" (the page ends midway), "hang" or "garbage"; `more_metrics` are
+    lines at its end. `wrong_token` refuses every token.
     """
 
     def __init__(self) -> None:
         self.boots = 0
         self.launch: dict[str, float] = dict(LAUNCH)
         self.metrics_fault: str | None = None
+        self.more_metrics = ""
         self.has_plugin = True
         self.scheduler_known = True
         self.version = "0.1.0"
@@ -135,6 +137,7 @@ class EngineStand:
 
     async def _metrics(self, writer: asyncio.StreamWriter) -> None:
         page = METRICS.format(running=3.0, tokens=float(int(time.time() * 10) % 10**9)).encode()
+        page += self.more_metrics.encode()
         if self.metrics_fault == "hang":
             await asyncio.sleep(30)
         if self.metrics_fault == "garbage":

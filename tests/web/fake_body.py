@@ -21,6 +21,7 @@ class FakeBody:
         self.orders: list[tuple[Any, ...]] = []
         self.changes = changes
         self.broken: Exception | None = None
+        self.rows: list[dict[str, Any]] = []
         self._beats = 0
         self._rng = np.random.default_rng(3)
 
@@ -94,6 +95,8 @@ class FakeBody:
         """Answer with the four hot knobs and a cold one."""
         if self.broken is not None:
             raise self.broken
+        if self.rows:
+            return self.rows
         units = {"max_num_seqs": "sequences"}
         rows = [
             {

@@ -12,6 +12,7 @@ import pytest
 from fastapi import FastAPI
 from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 
+from daemon.knob_rows import knob_rows
 from store import Store
 from tests.prepare import find_program
 from tests.web.fake_body import FakeBody
@@ -252,6 +253,26 @@ def test_the_theme_is_chosen_and_kept(visit: Any, site: str) -> None:
     assert luminance(page) < 128
     page.goto(site + "/knobs")
     assert luminance(page) < 128
+
+
+def test_knobs_say_what_is_in_force_and_what_may_be_tried(visit: Any, store: Store, body: FakeBody) -> None:
+    body.rows = knob_rows(
+        "vllm-ascend", "0.23.0", None, {}, {}, settings={"block_size": 128, "enforce_eager": True}
+    )
+    with served(create_app(body, store, None, clock=lambda: NOW)) as address:
+        one = visit(width=1440)
+        page = one.page
+        page.goto(address + "/knobs")
+        block = page.locator('tr[data-key="block_size"]')
+        expect(block).to_contain_text("16, 32, 64, 128, 256")
+        expect(block).to_contain_text("cache_config_info block_size")
+        expect(block.locator("td.number").first).to_have_text("128")
+        expect(page.locator('tr[data-key="enforce_eager"] td.number').first).to_have_text("on")
+        expect(page.locator('tr[data-key="quantization"]')).to_contain_text(
+            "may be tried if the configuration names it, after an accuracy check"
+        )
+        expect(page.locator('tr[data-key="swap_space"]')).to_contain_text("npu_kv_offload_bytes on ascend")
+        one.picture("knobs")
 
 
 def behind_a_proxy(app: FastAPI, prefix: str) -> Any:

@@ -47,6 +47,8 @@ def test_cold_knobs_need_a_restart_and_say_how_they_are_read_back() -> None:
     assert (row.lane, row.flag, row.state, row.search) == ("cold", "--block-size", RESTART, "free")
     assert row.read_back[0] == "cache_config_info block_size"
     assert row.choices == ("16", "32", "64", "128", "256")
+    assert row.rules[0].startswith("On recent Ascend a multiple of 128")
+    assert rows("0.32.0")["enable_prefix_caching"].choices == ("on", "off")
 
 
 def test_a_flag_that_is_gone_says_since_when_and_what_came_after_it_where() -> None:

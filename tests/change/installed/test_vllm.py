@@ -145,7 +145,7 @@ class AscendConfig:
 
 def test_or_the_fields_of_its_class_in_newer_ones() -> None:
     sources = {"ascend_config.py": "@config\nclass AscendConfig:\n    enable_cpu_binding: bool = True\n"}
-    assert ascend_keys(sources) == {"enable_cpu_binding"}
+    assert ascend_keys(sources) == frozenset({"enable_cpu_binding"})
     assert ascend_keys({}) is None
 
 
@@ -155,5 +155,5 @@ def test_the_quantisations_it_registers() -> None:
         "quantization/a.py": "@register_quantization_config(AWQ_QUANTIZATION_METHOD)\nclass A: pass\n",
         "quantization/b.py": "@register_quantization_config('ascend')\nclass B: pass\n",
     }
-    assert ascend_quantizations(sources) == {"awq", "ascend"}
+    assert ascend_quantizations(sources) == frozenset({"awq", "ascend"})
     assert ascend_quantizations({}) is None

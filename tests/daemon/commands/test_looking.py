@@ -59,6 +59,33 @@ def test_knobs_of_another_version_need_no_engine(trimtab: Trimtab) -> None:
     assert "gone since" in rows["swap_space"]["state"]
 
 
+def test_launch_settings_in_force_are_read_back(trimtab: Trimtab, config: str, engine: EngineStand) -> None:
+    rows = {row["name"]: row for row in trimtab("knobs", "--json", "-c", config).json}
+    assert rows["block_size"]["value"] is None, "the page does not tell it"
+    engine.more_metrics = 'vllm:cache_config_info{block_size="128",enable_prefix_caching="True"} 1.0\n'
+    rows = {row["name"]: row for row in trimtab("knobs", "--json", "-c", config).json}
+    assert (rows["block_size"]["value"], rows["enable_prefix_caching"]["value"]) == (128, True)
+    assert rows["block_size"]["read_back"][0] == "cache_config_info block_size"
+
+
+def test_knobs_show_what_came_after_a_flag_that_is_gone(trimtab: Trimtab) -> None:
+    out = trimtab("knobs", "--engine", "vllm-ascend", "--version", "0.23.0").out
+    assert "gone since 0.18.0; since then npu_kv_offload_bytes on ascend" in " ".join(out.split())
+
+
+def test_flags_are_held_against_an_engine_on_disk(trimtab: Trimtab, tmp_path: Path) -> None:
+    source = tmp_path / "vllm" / "engine" / "arg_utils.py"
+    source.parent.mkdir(parents=True)
+    source.write_text('def add(parser):\n    parser.add_argument("--max-num-seqs", type=int)\n')
+    (tmp_path / "vllm" / "_version.py").write_text("__version__ = '0.28.0'\n")
+    rows = {row["name"]: row for row in trimtab("knobs", "--installed", str(tmp_path), "--json").json}
+    assert rows["max_num_seqs"]["state"] == "hot"
+    assert rows["block_size"]["state"] == "not in the installed engine"
+    told = trimtab("knobs", "--installed", str(tmp_path / "vllm"))
+    assert told.code == 2
+    assert "no vllm is installed at" in told.err
+
+
 def test_doctor_shows_every_area_and_code_1_for_what_is_bad(
     trimtab: Trimtab, config: str, engine: EngineStand
 ) -> None:

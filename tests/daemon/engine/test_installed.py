@@ -110,8 +110,8 @@ def test_ascends_own_package_is_read_beside_it(tmp_path: Path) -> None:
     (ascend / "quantization" / "a.py").write_text('@register_quantization_config("ascend")\nclass A: pass\n')
     found = installed_in([site], "vllm")
     assert found is not None
-    assert found.additional_keys == {"enable_kv_nz"}
-    assert found.quantizations == {"ascend"}
+    assert found.additional_keys == frozenset({"enable_kv_nz"})
+    assert found.quantizations == frozenset({"ascend"})
     assert found.ascend_version == "0.23.0rc1"
 
 

@@ -21,9 +21,15 @@ function now(row, effective) {
 }
 
 function tried(row) {
-  if (!row.search) return unknown(t("unknown"));
+  if (!row.search) return [];
   const may = word("search", row.search);
-  return row.accuracy_gate ? t("knobs.gate", { word: may }) : may;
+  return [h("p", { class: "muted" }, row.accuracy_gate ? t("knobs.gate", { word: may }) : may)];
+}
+
+function about(row) {
+  const lines = [...(row.rules ?? []), ...(row.successors ?? [])];
+  if (row.read_back?.length) lines.push(t("knobs.read", { ways: row.read_back.join(", ") }));
+  return [row.help ?? "", ...lines.map((line) => h("p", {}, line))];
 }
 
 function draw(live) {
@@ -36,16 +42,14 @@ function draw(live) {
     h(
       "tr",
       { "data-key": row.name },
-      h("th", { scope: "row", class: "mono" }, row.name),
+      h("th", { scope: "row", class: "mono words" }, row.name),
       h("td", {}, h("span", { class: `lane ${row.lane}` }, word("lane", row.lane))),
       h("td", { class: "number" }, now(row, effective)),
-      h("td", { class: "number" }, between(row)),
+      h("td", { class: "values" }, between(row)),
       h("td", {}, row.unit ?? ""),
-      h("td", { class: "mono" }, row.flag ?? ""),
-      h("td", {}, tried(row)),
-      h("td", {}, row.state ?? unknown(t("unknown"))),
-      h("td", {}, row.read_back?.join(", ") || unknown(t("unknown"))),
-      h("td", { class: "help" }, [row.help ?? "", ...(row.successors ?? [])].join(" ")),
+      h("td", { class: "mono words" }, row.flag ?? ""),
+      h("td", {}, row.state ?? unknown(t("unknown")), ...tried(row)),
+      h("td", { class: "help" }, ...about(row)),
     ),
   ));
 }
