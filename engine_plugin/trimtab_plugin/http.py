@@ -118,7 +118,9 @@ class Middleware:
             await receive()
             await send({"type": "websocket.close", "code": 1013, "reason": "try again later"})
             return
-        await respond(send, 503, body, {"Retry-After": str(retry_after)})
+        # The server may end while the gate is closed: no client is to send into a connection that closes just then.
+        headers = {"Retry-After": str(retry_after), "Connection": "close"}
+        await respond(send, 503, body, headers, unread=receive)
 
     async def _answer(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:

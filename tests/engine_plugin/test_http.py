@@ -85,6 +85,7 @@ def test_a_closed_gate_turns_new_requests_away_and_only_those(token_file: str) -
                 refused = await client.post(path, json={})
                 assert (refused.status_code, refused.headers["retry-after"]) == (503, "7")
                 assert refused.json()["error"]["code"] == 503
+                assert refused.headers["connection"] == "close"
             for path in ("/health", "/metrics", "/version", "/v1x"):
                 assert (await client.get(path)).status_code == 200
             wrong = await client.post("/v1/completions", json={}, headers={"X-Trimtab-Token": "no"})
@@ -132,12 +133,13 @@ def test_the_lease_of_a_gate_that_starts_closed_counts_from_the_first_event_not_
         return {"type": "lifespan.startup"}
 
     middleware = Middleware(app)
-    assert middleware._gate.lease_remaining_seconds is None  # the model loads
+    seen = [middleware._gate.lease_remaining_seconds]  # while the model loads
     asyncio.run(middleware({"type": "lifespan"}, nothing, nothing))
-    assert middleware._gate.lease_remaining_seconds is not None
+    seen.append(middleware._gate.lease_remaining_seconds)
     middleware._gate.open()
     asyncio.run(middleware({"type": "lifespan"}, nothing, nothing))
-    assert middleware._gate.lease_remaining_seconds is None
+    seen.append(middleware._gate.lease_remaining_seconds)
+    assert [remaining is not None for remaining in seen] == [False, True, False]
 
 
 def test_a_gate_that_could_not_be_opened_again_does_not_start_closed(
