@@ -126,7 +126,10 @@ class Cold:
                 return RestartResult("refused", "preflight", str(error))
             self._begins()
             order = RestartOrder(settings, command, actor, kind, campaign_id, hot)
-            return await self._whole(Restart(self._parts, order).run())
+            try:
+                return await self._whole(Restart(self._parts, order).run())
+            except LockError as error:
+                return RestartResult("refused", "preflight", str(error))
 
     async def undo(self, entries: Sequence[JournalEntry], actor: str, now: float) -> JournalEntry:
         """Take restarts back, newest first, by one restart; see `change.undo.Undo`."""

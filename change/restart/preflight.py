@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from change.engine import EngineError
 from change.restart.memory import MemoryPlan, judge
@@ -26,8 +27,11 @@ async def objections(
     if refusal is not None:
         found.append(refusal)
     found += await parts.judges.problems(order.settings, order.command)
-    found += await _memory(parts, await parts.judges.plan(order.command), family)
-    found += await _port(parts, family)
+    # An engine whose processes are not seen from here (a container's, a pod's) is taken for whoever is in its place:
+    # refusing every restart of it would help nobody, and the release names what stays.
+    own = _Own(frozenset(family), running and not family)
+    found += await _memory(parts, await parts.judges.plan(order.command), own)
+    found += await _port(parts, own)
     free = await parts.ground.disk_free_bytes()
     least = parts.settings.least_disk_bytes
     if free is not None and free < least:
@@ -39,7 +43,21 @@ async def objections(
     return found
 
 
-async def _memory(parts: Parts, plan: MemoryPlan | None, family: Sequence[ProcessMark]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """Who the engine is: its processes, and whether it runs somewhere that is not seen."""
+
+    family: frozenset[ProcessMark]
+    unseen: bool
+
+    def holds(self, holder: Holder) -> bool:
+        """Whether a holder is the engine, or may be, as it is not seen itself."""
+        if holder.mark is None:
+            return self.unseen or bool(self.family)
+        return self.unseen or holder.mark in self.family
+
+
+async def _memory(parts: Parts, plan: MemoryPlan | None, engine: _Own) -> list[str]:
     cards = await parts.ground.cards()
     if plan is None or not cards:
         return []
@@ -50,7 +68,7 @@ async def _memory(parts: Parts, plan: MemoryPlan | None, family: Sequence[Proces
     holders = await parts.ground.holders()
     slack = parts.settings.memory_tolerance
     for card in cards:
-        own, others = _shares(card, holders, family)
+        own, others = _shares(card, holders, engine)
         will_be_free = card.free_bytes + own
         need = (plan.share - slack) * card.total_bytes
         if will_be_free < need:
@@ -62,17 +80,15 @@ async def _memory(parts: Parts, plan: MemoryPlan | None, family: Sequence[Proces
     return found
 
 
-def _shares(card: Card, holders: Sequence[Holder], family: Sequence[ProcessMark]) -> tuple[int, list[Holder]]:
-    # A holder in a namespace that is not seen from here is taken for the engine's own while that runs: refusing every
-    # restart in a container would help nobody, and the release names it if it stays.
+def _shares(card: Card, holders: Sequence[Holder], engine: _Own) -> tuple[int, list[Holder]]:
     here = [holder for holder in holders if holder.card in (None, card.name)]
-    mine = [holder for holder in here if holder.mark in family or (holder.mark is None and family)]
-    return sum(holder.held_bytes for holder in mine), [holder for holder in here if holder not in mine]
+    mine = [holder for holder in here if engine.holds(holder)]
+    return sum(holder.held_bytes for holder in mine), [holder for holder in here if not engine.holds(holder)]
 
 
-async def _port(parts: Parts, family: Sequence[ProcessMark]) -> list[str]:
+async def _port(parts: Parts, engine: _Own) -> list[str]:
     holder = await parts.ground.port_holder()
-    if holder is None or holder.mark in family or (holder.mark is None and family):
+    if holder is None or engine.holds(holder):
         return []
     return [f"the engine's port is taken by {holder}: end it, or give the engine another port"]
 

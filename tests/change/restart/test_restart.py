@@ -136,6 +136,16 @@ def test_what_the_engine_itself_holds_counts_as_free() -> None:
     assert stand.restart(block_size=64).outcome == "served"
 
 
+def test_an_engine_whose_processes_are_not_seen_is_who_holds_its_port_and_memory() -> None:
+    stand = Stand()
+
+    async def unseen(roots: object) -> tuple[ProcessMark, ...]:
+        return ()
+
+    stand.ground.family = unseen  # type: ignore[method-assign,assignment]
+    assert stand.restart(block_size=64).outcome == "served"
+
+
 def test_no_restart_without_a_journal(monkeypatch: pytest.MonkeyPatch) -> None:
     stand = Stand()
 
