@@ -143,8 +143,11 @@ class Orders:
 
 
 def outcome(entry: JournalEntry) -> dict[str, Any]:
-    """What came of an order: `outcome` is `done`, or `undone` with the reason."""
-    return {
+    """What came of an order: `outcome` is `done`, or `undone` with the reason.
+
+    Of a restart the settings are told and not the whole command, and for how long users waited.
+    """
+    told = {
         "entry": entry.id,
         "lane": entry.lane,
         "kind": entry.kind,
@@ -152,4 +155,12 @@ def outcome(entry: JournalEntry) -> dict[str, Any]:
         "requested": dict(entry.change),
         "effective": None if entry.effective is None else dict(entry.effective),
         "reason": entry.reason,
+    }
+    if entry.lane != "cold":
+        return told
+    known = entry.effective or {}
+    return told | {
+        "requested": dict(entry.change["settings"]),
+        "effective": known.get("settings"),
+        "down_seconds": known.get("down_seconds"),
     }

@@ -178,11 +178,12 @@ def _show(result: dict[str, Any], as_json: bool) -> None:
     for step in result.get("rollbacks") or ():
         remark(f"{step['lane']} change {step['entry']}: {step['outcome']}")
     if result.get("down_seconds") is not None and not as_json:
-        print(
-            f"users waited {result['down_seconds']:.1f} s, of which {result['own_seconds']:.1f} s are Trimtab's own"
-        )
+        own = f", of which {result['own_seconds']:.1f} s are Trimtab's own" if "own_seconds" in result else ""
+        print(f"users waited {result['down_seconds']:.1f} s{own}")
     if result["outcome"] != "done":
-        remark(f"the engine was put back: {result['reason']}")
+        # A restart's reason says itself what serves now, if anything does.
+        what = "" if result.get("lane") == "cold" else "the engine was put back: "
+        remark(f"{what}{result['reason']}")
         raise typer.Exit(BAD)
 
 

@@ -81,6 +81,8 @@ def test_a_restart_on_order_and_its_rollback(bench: Bench) -> None:
     assert bench.begun == 1
     back = bench.rollback()
     assert (back["lane"], back["kind"], back["outcome"]) == ("cold", "rollback", "done")
+    assert back["requested"] == {"block_size": 128}
+    assert back["down_seconds"] > 0
     assert bench.stand.serves(block_size=128)
 
 
