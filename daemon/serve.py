@@ -109,7 +109,7 @@ def _guarded(
         orders = Orders(guard, launch_file, output, attendance)
         pid_file = run_dir / PID_FILE
         child = DaemonChild(daemon, {**environ, ENGINE_PID_FILE_VARIABLE: str(pid_file)}, say, clock())
-        return _GuardedPair(guard, child, clock, door, output, pid_file).run(selector, signals)
+        return _GuardedPair(guard, child, clock, door, output, pid_file, say).run(selector, signals)
     finally:
         door.close()
 
@@ -199,35 +199,46 @@ class _GuardedPair(_Pair):
         door: Door,
         output: EngineOutput,
         pid_file: Path,
+        say: Callable[[str], None],
     ) -> None:
         super().__init__(guard, child, clock)
         self._door = door
         self._output = output
         self._pid_file = pid_file
+        self._say = say
+        self._failed = False
         self._told: int | None = None
-        self._tell()
+        self._look_after_files()
 
     def _look_after_files(self) -> None:
         self._guard.watch(self._clock())
         self._door.sweep()
-        self._output.copy()
-        self._tell()
+        try:
+            self._output.copy()
+            self._tell()
+        except OSError as error:
+            # A full disk is no reason to end the engine.
+            if not self._failed:
+                self._say(f"{error.filename or 'engine.log'}: {error.strerror}; the engine goes on")
+            self._failed = True
+        else:
+            self._failed = False
 
     def _tell(self) -> None:
         pid = self._guard.pid
         if pid == self._told:
             return
-        self._told = pid
         if pid is None:
             self._pid_file.unlink(missing_ok=True)
-            return
-        beside = self._pid_file.with_name(self._pid_file.name + ".new")
-        beside.write_text(f"{pid}\n")
-        beside.replace(self._pid_file)
+        else:
+            beside = self._pid_file.with_name(self._pid_file.name + ".new")
+            beside.write_text(f"{pid}\n")
+            beside.replace(self._pid_file)
+        self._told = pid
 
     def _close_files(self) -> None:
-        self._output.copy(to_end=True)
         with contextlib.suppress(OSError):
+            self._output.close()
             self._pid_file.unlink(missing_ok=True)
 
 

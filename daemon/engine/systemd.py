@@ -99,7 +99,10 @@ class SystemdServer:
             words.append(f"--after-cursor={cursor}")
         else:
             cursor = ""
-        said = await self._run(["journalctl", *words])
+        said = await self._run(["journalctl", *words], must=False)
+        # Where there is nothing to show yet it ends with 1 and says nothing.
+        if said.code != 0 and (said.errors.strip() or said.code != 1):
+            raise ServerError(f"journalctl for {self._unit}: {said.reason}")
         lines = said.output.splitlines()
         if lines and lines[-1].startswith("-- cursor: "):
             cursor = lines.pop().removeprefix("-- cursor: ")

@@ -127,7 +127,11 @@ class Door:
             request = read_request(line)
         except ValueError as error:
             return Answer(error=f"the request is not understood: {error}")
-        return self._serve(request, peer)
+        try:
+            return self._serve(request, peer)
+        except Exception as error:
+            # A fault of ours must not end the engine's parent: the one who asked is told.
+            return Answer(error=f"the guardian failed: {type(error).__name__}: {error}")
 
     def _leave(self, connection: socket.socket) -> None:
         del self._visits[connection]

@@ -14,6 +14,19 @@ RETURN_GRACE_SECONDS = 60.0
 """Grace of an unproven engine that the guardian itself ends."""
 
 
+GATE_VARIABLE = "TRIMTAB_GATE"
+"""How a start begins with its gate closed: a matter of that one start, no part of what is kept."""
+
+
+def same(one: LaunchCommand, other: LaunchCommand) -> bool:
+    """Whether two commands are one but for the gate that a start begins with."""
+    environs = [
+        {name: value for name, value in command.environ.items() if name != GATE_VARIABLE}
+        for command in (one, other)
+    ]
+    return one.argv == other.argv and environs[0] == environs[1]
+
+
 class Phase(Enum):
     """Where the engine stands."""
 
@@ -128,7 +141,7 @@ class Guard:
         return self._run.bury() if self._run.drive_end(now) else None
 
     def _come_back(self, now: float, running: bool) -> int | None:
-        if self._run.command == self._kept and self.phase is Phase.UNPROVEN:
+        if same(self._run.command, self._kept) and self.phase is Phase.UNPROVEN:
             if running:
                 self._say("nobody finished the change; the engine runs with the kept command, so all is well")
                 self.phase = Phase.PROVEN
@@ -206,5 +219,5 @@ class Guard:
     def keep(self, command: LaunchCommand) -> None:
         """Come back to `command` from now on; the run of it that is there now is proven."""
         self._kept = command
-        if self.phase is Phase.UNPROVEN and self._run.command == command and self._run.code is None:
+        if self.phase is Phase.UNPROVEN and same(self._run.command, command) and self._run.code is None:
             self.phase = Phase.PROVEN

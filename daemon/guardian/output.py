@@ -38,9 +38,7 @@ class EngineOutput:
 
     def begin(self) -> IO[bytes]:
         """Begin the file of a new run; returns what the engine is to write to."""
-        if self._file is not None:
-            self.copy(to_end=True)
-            self._file.close()
+        self.close()
         if self._path.exists():
             self._path.replace(self._path.with_name(self._path.name + ".1"))
         descriptor = os.open(
@@ -68,6 +66,15 @@ class EngineOutput:
             os.ftruncate(number, 0)
             self._dropped += size
             self._copied = 0
+
+    def close(self) -> None:
+        """Copy the rest and let go of the file, which stays."""
+        if self._file is not None:
+            try:
+                self.copy(to_end=True)
+            finally:
+                self._file.close()
+                self._file = None
 
     def _hand_on(self, chunk: bytes, seconds: float) -> bool:
         assert self._copy_to is not None

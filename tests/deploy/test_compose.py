@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from daemon.config_file import load
-from daemon.serve import MIDDLEWARE
+from daemon.middleware import MIDDLEWARE
 from tests.prepare import ROOT
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())

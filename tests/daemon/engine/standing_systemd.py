@@ -161,6 +161,8 @@ elif program == "journalctl":
     sys.stdout.write(part.decode())
     if part:
         print(f"-- cursor: s=5f3;b=77;i={begin + len(part)}")
+    else:
+        sys.exit(1)  # as the real one does, without a word
 elif plain[0] == "keep":
     keep()
 elif plain[0] == "daemon-reload":

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from change.server import LaunchCommand
 from daemon.guardian.attendance import SILENT_SECONDS, TAKEOVER_SECONDS
 from daemon.guardian.guard import RETURN_GRACE_SECONDS, Phase, Refused
 from tests.daemon.guardian.virtual_run import DAEMON, KEPT, NEXT_DAEMON, OTHER, World
@@ -118,6 +119,34 @@ def test_what_is_kept_is_what_it_comes_back_to_and_its_end_is_the_end() -> None:
     world.runs[1].code = 0
     world.pass_time(1)
     assert world.code == 0
+
+
+def test_the_gate_that_a_start_begins_with_is_no_part_of_the_command() -> None:
+    for command in (OTHER, KEPT):
+        world = World()
+        world.stop()
+        world.pass_time(5)
+        world.start(LaunchCommand(command.argv, {"TRIMTAB_GATE": "closed"}))
+        world.keep(command)
+        assert world.guard.phase is Phase.PROVEN
+    world = World()
+    world.stop()
+    world.pass_time(5)
+    world.start(LaunchCommand(KEPT.argv, {"TRIMTAB_GATE": "closed"}))
+    world.alive.clear()
+    world.pass_time(TAKEOVER_SECONDS + 5)
+    assert len(world.runs) == 2
+    assert world.guard.phase is Phase.PROVEN
+
+
+def test_another_environment_is_another_command() -> None:
+    world = World()
+    world.stop()
+    world.pass_time(5)
+    world.start(LaunchCommand(KEPT.argv, {"HCCL_BUFFSIZE": "512"}))
+    world.alive.clear()
+    world.pass_time(TAKEOVER_SECONDS + RETURN_GRACE_SECONDS + 5)
+    assert [run.command for run in world.living] == [KEPT]
 
 
 def test_keeping_another_command_than_the_one_that_runs_proves_nothing() -> None:
