@@ -127,15 +127,22 @@ class _Draft:
     def _elements(self, place: Flag, knob: Knob, value: Setting | None) -> list[str]:
         if value is None:
             return []
+        spelling = self._spelling(place)
         if isinstance(value, bool) and isinstance(knob.domain, Switch):
-            return [place.spelling] if value else self._off(place, knob)
+            return [spelling] if value else self._off(place, knob)
         if isinstance(knob.domain, Words) and knob.domain.several:
-            return [place.spelling, *str(value).split()]
+            return [spelling, *str(value).split()]
         text = written(knob.domain, value)
-        return [f"{place.spelling}={text}"] if text.startswith("-") else [place.spelling, text]
+        return [f"{spelling}={text}"] if text.startswith("-") else [spelling, text]
+
+    def _spelling(self, place: Flag) -> str:
+        """The usual spelling, or the one that the installed engine has in its place."""
+        if self.installed is None or self.installed.has(place.spelling):
+            return place.spelling
+        return next((word for word in place.spellings if self.installed.has(word)), place.spelling)
 
     def _off(self, place: Flag, knob: Knob) -> list[str]:
-        argument = None if self.installed is None else self.installed.spellings.get(place.spelling)
+        argument = None if self.installed is None else self.installed.spellings.get(self._spelling(place))
         if argument is None:
             return [] if place.off is None else [place.off]
         if argument.negatives:

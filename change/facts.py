@@ -27,7 +27,7 @@ class Facts:
 
     `chip` is as npu-smi names it (910B4, Ascend910_9392); `cards` counts the devices that this engine may use, dies on
     A3. `ascend_version` is vllm-ascend's, where it is not the engine's own. `installed` is what its source says it
-    takes.
+    takes, `model_type` what the model's config.json calls it.
     """
 
     engine: Engine
@@ -37,6 +37,7 @@ class Facts:
     cards: int | None = None
     installed: InstalledEngine | None = None
     ascend_version: str | None = None
+    model_type: str | None = None
 
     @property
     def family(self) -> Family | None:

@@ -17,16 +17,16 @@ _BLOCKS = 128
 _MULTIPLES_SINCE = "0.13.0"
 """vllm-ascend from this release on puts 128 in the place of any other block size under prefix caching or chunked
 prefill, and hybrid models, which it leaves alone, want multiples of 128; older ones ran 16."""
-_AWQ_SINCE = "0.23.0"
-"""The first vllm-ascend release taken to register AWQ; the installed source, where it is there, says it surely."""
+_AWQ_SINCE = "0.27.0"
+"""No vllm-ascend up to 0.26.0rc1 registers AWQ; the installed source, where it is there, says it surely."""
 _WITHOUT_FP8 = ("A1", "A2", "A3", "310P", "310")
 
 
 def problems(settings: Settings, facts: Facts, *, around: Settings | None = None) -> list[str]:
     """Say in words why `settings` can never start, or never rightly, on this engine; empty if nothing is known against.
 
-    `around` are the settings that stay as they are: rules between two knobs look at both, and only those that
-    touch a changed one are held. What is unknown of the machine forbids nothing.
+    `around` are the settings that stay as they are, as the launch command has them: rules between two knobs look at
+    both, and only those that touch a changed one are held. What is unknown of the machine forbids nothing.
     """
     found = [text for name, value in settings.items() for text in _of_one(name, value, facts)]
     together = {**(around or {}), **settings}
@@ -152,9 +152,7 @@ def _ascend_quantization(settings: Settings, facts: Facts) -> list[str]:
     version = facts.ascend_release
     if version is None or within(release(version), _AWQ_SINCE, None):
         return []
-    return [
-        f"quantization {asked}: vllm-ascend {version} has no AWQ (it came after 0.20; known from {_AWQ_SINCE} on)"
-    ]
+    return [f"quantization {asked}: vllm-ascend {version} registers no AWQ"]
 
 
 def _block_size(settings: Settings, facts: Facts) -> list[str]:
@@ -163,6 +161,8 @@ def _block_size(settings: Settings, facts: Facts) -> list[str]:
     if facts.platform != "ascend" or not isinstance(size, int | float) or version is None:
         return []
     if size % _BLOCKS == 0 or not within(release(version), _MULTIPLES_SINCE, None):
+        return []
+    if facts.model_type == "deepseek_v4" and size in (32, 64):
         return []
     if settings.get("enable_prefix_caching") is False and settings.get("enable_chunked_prefill") is False:
         return []

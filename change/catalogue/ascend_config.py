@@ -1,8 +1,8 @@
 """vllm-ascend's `--additional-config` keys, one knob each, named `additional_config.KEY`, from a table.
 
 The table's keys, defaults and versions were read from the sources of 0.7.3, 0.9.1, 0.11.0, 0.13.0, 0.18.0, 0.23.0,
-0.25.1rc1 and the development branch after it (written 0.26.0): `since` and `until` are the first of these with the
-key and the first without it again.
+0.25.1rc1, 0.26.0rc1 and the development branch after it (written 0.27.0): `since` and `until` are the first of these
+with the key and the first without it again. A key that went and came back has several of both.
 """
 
 from __future__ import annotations
@@ -34,19 +34,20 @@ def _knob(
     defaults: str,
     help: str,
 ) -> Knob:
-    end = None if until == _NONE else until
-    ways = [(path, since)]
+    ways = [
+        (path, start, None if end == _NONE else end)
+        for start, end in zip(since.split(","), until.split(","), strict=True)
+    ]
     if moved != _NONE:
         target, _, at = moved.partition("@")
-        ways.append((target, at))
-    ends = [*(at for _, at in ways[1:]), end]
+        first, start, end = ways.pop()
+        ways += [(first, start, at), (target, at, end)]
     return Knob(
         name=f"additional_config.{path}",
         domain=_domain(domain),
         unit="" if unit == _NONE else unit,
         places=tuple(
-            JsonKey(FLAG, tuple(way.split(".")), since=at, until=before)
-            for (way, at), before in zip(ways, ends, strict=True)
+            JsonKey(FLAG, tuple(way.split(".")), since=at, until=before) for way, at, before in ways
         ),
         platforms=frozenset({"ascend"}),
         search=cast(Literal["free", "by_name", "never"], search),

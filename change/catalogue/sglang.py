@@ -56,6 +56,7 @@ KNOBS = (
         "running server (POST /set_internal_state), Trimtab does not yet.",
         "free",
         unit="requests",
+        others=("--max-micro-batch-size",),
     ),
     _knob(
         "chunked_prefill_size",
@@ -113,7 +114,6 @@ KNOBS = (
         "Tokens of a request, prompt and answer together.",
         unit="tokens",
         flag="--context-length",
-        others=("--max-model-len",),
         log="context_len",
     ),
     _knob(
@@ -156,6 +156,7 @@ KNOBS = (
         "Largest batch for which a graph is captured.",
         "by_name",
         unit="requests",
+        others=("--cuda-graph-max-bs-decode",),
     ),
     _knob(
         "tokenizer_worker_num",

@@ -239,7 +239,8 @@ KNOBS = (
         unit="sequences",
         places=(
             Flag("--cuda-graph-sizes", since="0.9.2", until="0.11.2"),
-            Flag("--cudagraph-capture-sizes", since="0.11.2"),
+            Flag("--cudagraph-capture-sizes", ("--cuda-graph-sizes",), since="0.11.2", until="0.13.0"),
+            Flag("--cudagraph-capture-sizes", since="0.13.0"),
         ),
         reads=(
             ServerInfo(("vllm_config", "compilation_config", "cudagraph_capture_sizes")),

@@ -1,4 +1,7 @@
-"""The arguments of an installed SGLang: `add_argument` calls of older releases, annotated fields of newer ones."""
+"""The arguments of an installed SGLang: `add_argument` calls in older releases, annotated fields in newer ones.
+
+The fields are ServerArgs' own at first, and of many small classes that it is put together of later (0.5.23).
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,18 @@ from change.installed.arguments import declared
 from change.installed.engine import Argument, InstalledEngine
 from change.installed.source import Field, Program, Sources, SourceUnreadable, dashed_name, keyword, strings
 
-ARGUMENT_FILES = ("srt/server_args.py", "srt/arg_groups/*.py")
+ARGUMENT_FILES = ("srt/server_args.py", "srt/arg_groups/**/*.py")
 """The files of the package `sglang` that declare what the server takes."""
 
 
 def read_sglang(sources: Sources, *, source: str, version: str | None) -> InstalledEngine:
     """Read what the server takes; raises `SourceUnreadable` if the files hold no ServerArgs."""
     program = Program.of(sources)
-    fields = program.fields("ServerArgs")
-    if not fields:
+    fields = [each for name in program.classes for each in program.fields(name).values()]
+    arguments = (*declared(program), *(a for each in fields if (a := _annotated(program, each)) is not None))
+    if "ServerArgs" not in program.classes or not arguments:
         raise SourceUnreadable(f"{source}: no ServerArgs of SGLang were found there")
-    annotated = [a for each in fields.values() if (a := _annotated(program, each)) is not None]
-    return InstalledEngine("sglang", source, version, (*declared(program), *annotated))
+    return InstalledEngine("sglang", source, version, arguments)
 
 
 def _annotated(program: Program, each: Field) -> Argument | None:

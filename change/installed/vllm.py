@@ -16,8 +16,10 @@ ARGUMENT_FILES = (
     "entrypoints/cli/serve.py",
 )
 """The files of the package `vllm` that declare what `vllm serve` takes, over all releases."""
-ASCEND_FILES = ("ascend_config.py", "platform.py", "utils.py", "envs.py", "core/*.py", "quantization/**/*.py")
-"""The files of the package `vllm_ascend` that read `--additional-config` and register quantisation methods."""
+ASCEND_FILES = ("**/*.py",)
+ASCEND_WORDS = ("additional_config", "register_quantization_config", "QUANTIZATION_METHOD")
+"""Any file of the package `vllm_ascend` may read `--additional-config` or register a quantisation method; those that do
+hold one of the words."""
 
 _NOT_SERVED = ("entrypoints/cli/openai.py", "entrypoints/cli/benchmark")
 

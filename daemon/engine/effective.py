@@ -84,11 +84,12 @@ class EffectiveReader:
 
     async def read(self, engine: Engine, *, state: EngineState | None, log: Iterable[str]) -> Settings:
         """The settings in force; never raises for a server that does not answer: what it would tell is unknown."""
-        page, info = await self._ask(self._metrics, "text/plain;version=0.0.4"), None
         # JSON of the configuration needs the query; servers without it answer as they always do.
-        answer = await self._ask(f"{self._url}/server_info?config_format=json", "application/json")
-        if answer is not None:
-            info = read_server_info(answer)
+        page, answer = await asyncio.gather(
+            self._ask(self._metrics, "text/plain;version=0.0.4"),
+            self._ask(f"{self._url}/server_info?config_format=json", "application/json"),
+        )
+        info = None if answer is None else read_server_info(answer)
         return effective(Told(page, state, tuple(log), info), engine)
 
     async def _ask(self, url: str, accept: str) -> str | None:

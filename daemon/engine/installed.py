@@ -52,7 +52,8 @@ def installed_in(
     ascend = _package("vllm_ascend", searched, root)
     if ascend is None:
         return found
-    sources = _read(ascend, vllm.ASCEND_FILES)
+    every = _read(ascend, vllm.ASCEND_FILES)
+    sources = {path: text for path, text in every.items() if any(word in text for word in vllm.ASCEND_WORDS)}
     return replace(
         found,
         additional_keys=vllm.ascend_keys(sources),

@@ -124,6 +124,18 @@ class TestSpellings:
         assert written(line, {"block_size": 32}) == line.replace("16", "32")
 
 
+def test_the_installed_engine_decides_on_the_spelling() -> None:
+    installed = InstalledEngine("sglang", "x", "0.5.23", (Argument(("--cuda-graph-max-bs-decode",)),))
+    made = render(
+        command("python -m sglang.launch_server --cuda-graph-max-bs 8"),
+        {"cuda_graph_max_bs": 16},
+        engine="sglang",
+        version="0.5.23",
+        installed=installed,
+    )
+    assert made.argv[-2:] == ("--cuda-graph-max-bs-decode", "16")
+
+
 class TestRefused:
     @pytest.mark.parametrize(
         ("line", "values", "complaint"),
@@ -284,18 +296,19 @@ def values_of(domain: Domain) -> st.SearchStrategy[Setting]:
 
 
 def writable(engine: Engine, version: str) -> list[Knob]:
-    """Knobs that stand by themselves: a whole object and its keys are tried apart."""
-    found = [
-        k
-        for k in knobs_of(engine).values()
-        if isinstance(k.place(release(version)), Flag | Variable | JsonKey)
-    ]
-    nested = ("additional_config", "kv_transfer_config")
-    objects = {k.name for k in found if isinstance(k.domain, Json) and "." in k.name}
+    """Knobs that stand by themselves: an object that holds another knob's key is tried apart."""
+    places = {knob.name: knob.place(release(version)) for knob in knobs_of(engine).values()}
+    paths = [(place.flag, *place.path) for place in places.values() if isinstance(place, JsonKey)]
+
+    def holds_another(place: object) -> bool:
+        own = (place.flag, *place.path) if isinstance(place, JsonKey) else None
+        own = (place.spelling,) if isinstance(place, Flag) else own
+        return own is not None and any(path[: len(own)] == own and len(path) > len(own) for path in paths)
+
     return [
-        k
-        for k in found
-        if k.name not in nested and not any(k.name.startswith(f"{name}.") for name in objects)
+        knob
+        for knob in knobs_of(engine).values()
+        if isinstance(places[knob.name], Flag | Variable | JsonKey) and not holds_another(places[knob.name])
     ]
 
 

@@ -53,7 +53,7 @@ def test_chips_are_told_by_their_names(chip: str, generation: str | None) -> Non
         (A2, {"quantization": "fp8"}, {}, "quantization fp8: there is no FP8 on 910B4 (A2)"),
         (A2, {"kv_cache_dtype": "fp8_e4m3"}, {}, "there is no FP8 on 910B4"),
         (SGLANG, {"kv_cache_dtype": "fp8_e5m2"}, {}, "there is no FP8 on 910B4"),
-        (replace(A2, version="0.18.0"), {"quantization": "awq"}, {}, "vllm-ascend 0.18.0 has no AWQ"),
+        (replace(A2, version="0.18.0"), {"quantization": "awq"}, {}, "vllm-ascend 0.18.0 registers no AWQ"),
         (A2, {"block_size": 16}, {}, "wants multiples of 128"),
         (A2, {"block_size": 64}, {"enable_prefix_caching": False}, "wants multiples of 128"),
         (
@@ -109,7 +109,8 @@ def test_are_said_in_words(facts: Facts, settings: Settings, around: Settings, c
     ("facts", "settings", "around"),
     [
         (A5, {"quantization": "fp8", "kv_cache_dtype": "fp8"}, {}),
-        (A2, {"quantization": "awq"}, {}),
+        (replace(A2, version="0.30.0"), {"quantization": "awq"}, {}),
+        (replace(A2, model_type="deepseek_v4"), {"block_size": 64}, {}),
         (A2, {"block_size": 640}, {}),
         (A2, {"block_size": 16}, {"enable_prefix_caching": False, "enable_chunked_prefill": False}),
         (replace(A2, version="0.9.1"), {"block_size": 16}, {}),

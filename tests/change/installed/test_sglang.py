@@ -50,6 +50,19 @@ def test_new_ones_annotate_their_fields() -> None:
     assert not engine.has("--inner", "--plain")
 
 
+def test_newest_ones_put_them_together_of_many_classes() -> None:
+    sources = {
+        "srt/server_args.py": "class ServerArgs:\n    def resolve(self):\n        pass\n",
+        "srt/arg_groups/fields/schedule.py": """
+class Schedule(msgspec.Struct):
+    _NS_PATH = "schedule"
+    max_running_requests: A[Optional[int], "Requests."] = None
+""",
+    }
+    engine = read_sglang(sources, source="there", version="0.5.23")
+    assert engine.spellings["--max-running-requests"].takes_value is True
+
+
 def test_a_folder_without_them_is_no_sglang() -> None:
     with pytest.raises(SourceUnreadable, match="no ServerArgs"):
         read_sglang({}, source="there", version=None)

@@ -175,7 +175,7 @@ class TestReader:
 
         found = self.read(httpx2.MockTransport(answer))
         assert (found["block_size"], found["max_num_seqs"]) == (128, 8)
-        assert asked == [("/metrics", "Bearer k"), ("/server_info", "Bearer k")]
+        assert sorted(asked) == [("/metrics", "Bearer k"), ("/server_info", "Bearer k")]
 
     def test_a_closed_door_or_nobody_there_is_unknown(self) -> None:
         def answer(request: httpx2.Request) -> httpx2.Response:
