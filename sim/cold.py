@@ -117,7 +117,7 @@ class ColdSide:
 
 
 def forced_to_128(settings: Settings) -> Settings:
-    """Ascend under prefix caching or chunked prefill, both on by default: whatever was asked, blocks hold 128 tokens."""
+    """Ascend under prefix caching or chunked prefill, both on by default: blocks hold 128 tokens."""
     return {**settings, "block_size": 128}
 
 

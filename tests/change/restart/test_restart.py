@@ -142,7 +142,7 @@ def test_an_engine_whose_processes_are_not_seen_is_who_holds_its_port_and_memory
     async def unseen(roots: object) -> tuple[ProcessMark, ...]:
         return ()
 
-    stand.ground.family = unseen  # type: ignore[method-assign,assignment]
+    stand.ground.family = unseen  # type: ignore[method-assign]
     assert stand.restart(block_size=64).outcome == "served"
 
 
