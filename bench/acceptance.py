@@ -148,6 +148,20 @@ def crash() -> bool:
     )
 
 
+def restart_crash() -> bool:
+    """kill -9 at 100 random points of restarts and rollbacks, on the simulated hand in virtual time."""
+    from bench import restart_crash as bench
+    from store import open_store
+
+    store = open_store("sqlite:///:memory:")
+    try:
+        found = bench.crashes(store, 100, seed=1)
+    finally:
+        store.close()
+    print(bench.figures(found))
+    return not any(one.wrong for one in found)
+
+
 def profile() -> bool:
     """Analysing an op_summary of 500 MB takes less than 400 MB of memory."""
     from bench import profile_size as bench
@@ -161,6 +175,7 @@ MEASUREMENTS: dict[str, Callable[[], bool]] = {
     "equal": equal_candidates,
     "default-is-best": default_is_best,
     "crash": crash,
+    "restart-crash": restart_crash,
     "real": real,
     "real-slo": real_slo,
     "real-prefill": real_prefill,

@@ -33,6 +33,9 @@ NEXT: Mapping[str, frozenset[str]] = {
 }
 
 
+_RESTART_ACTOR = "restart "
+
+
 class JournalUnwritable(StoreError):
     """The journal cannot be written, so nothing may be changed; the text says why."""
 
@@ -119,15 +122,21 @@ class Journal:
         now: float,
         reason: str | None = None,
         *,
+        effective: Mapping[str, Any] | None = None,
         promotes: Promotion | None = None,
         clears_promoted: bool = False,
     ) -> None:
-        """Close an entry; in the same transaction what serves by promotion is set or cleared, if asked."""
+        """Close an entry; in the same transaction what serves by promotion is set or cleared, if asked.
+
+        `effective`, if given, is what is known at the end, such as how a restart failed.
+        """
         with self._writing() as session:
             if outcome == "done" and session.get_one(JournalEntry, entry).state != "verified":
                 raise WrongTransition(f"journal entry {entry} cannot be done: it was never verified")
             row = _moved(session, entry, "closed")
             row.outcome, row.closed, row.reason = outcome, now, reason
+            if effective is not None:
+                row.effective = plain(effective) if row.lane == "hot" else dict(effective)
             if clears_promoted:
                 self._clear_promoted(session)
             if promotes is not None:
@@ -162,8 +171,31 @@ class Journal:
     def standing(self, boot_id: str) -> list[JournalEntry]:
         """Return the hot changes that a rollback could take back on this boot, oldest first."""
         done = self.done_on(boot_id)
-        taken_back = {undone for entry in done for undone in entry.undoes or ()}
-        return [entry for entry in done if entry.kind != "rollback" and entry.id not in taken_back]
+        return _not_taken_back(done)
+
+    def standing_anywhere(self, boot_id: str) -> list[JournalEntry]:
+        """Return the changes of every lane that a rollback could take back now, oldest first.
+
+        A hot one stands on its own boot of the engine only; one of another lane until it is taken back. Values that a
+        restart took along to the new boot come before it.
+        """
+        with self._store.reading() as session:
+            query = self._mine().where(
+                JournalEntry.outcome == "done",
+                (JournalEntry.lane != "hot") | (JournalEntry.boot_id == boot_id),
+            )
+            done = list(session.scalars(query.order_by(JournalEntry.id)))
+        # Hot values that a restart took along are older than it: rolling back one change means the restart.
+        return sorted(_not_taken_back(done), key=lambda entry: taken_along_by(entry) or (entry.id, 1))
+
+    def since(self, lane: Lane, time: float) -> list[JournalEntry]:
+        """Return a lane's entries that were intended at `time` (Unix seconds) or later, or are open still."""
+        with self._store.reading() as session:
+            query = self._mine().where(
+                JournalEntry.lane == lane,
+                (JournalEntry.intended >= time) | (JournalEntry.state != "closed"),
+            )
+            return list(session.scalars(query.order_by(JournalEntry.id)))
 
     def promoted(self, engine: str | None = None) -> Promoted | None:
         """Return what serves by promotion on an engine (this one by default), or None."""
@@ -239,6 +271,24 @@ def plain(values: Values) -> dict[str, float]:
         if not math.isfinite(value):
             raise ValueError(f"{name} is {value}: expected a finite number")
     return dict(values)
+
+
+def restart_actor(entry: int) -> str:
+    """Who sets the hot values again in the restart of a cold entry."""
+    return f"{_RESTART_ACTOR}{entry}"
+
+
+def taken_along_by(entry: JournalEntry) -> tuple[int, int] | None:
+    """Where a hot entry that a restart made belongs among the others; None for any other entry."""
+    number = entry.actor.removeprefix(_RESTART_ACTOR)
+    made = entry.lane == "hot" and number != entry.actor and number.isdecimal()
+    return (int(number), 0) if made else None
+
+
+def _not_taken_back(done: Sequence[JournalEntry]) -> list[JournalEntry]:
+    """Changes that stand by themselves: neither a rollback nor a part of a trial."""
+    taken_back = {undone for entry in done for undone in entry.undoes or ()}
+    return [entry for entry in done if entry.kind not in ("rollback", "trial") and entry.id not in taken_back]
 
 
 def _moved(session: Session, entry: int, state: State) -> JournalEntry:

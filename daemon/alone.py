@@ -7,9 +7,11 @@ import contextlib
 import signal
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from daemon import assembly, credentials
+from daemon.cold_assembly import cold_lane
 from daemon.config import Config
 from daemon.engine_probe import EngineProbe
 from daemon.errors import BAD, UserError
@@ -67,6 +69,6 @@ async def _daemon(config: Config) -> AsyncIterator[Daemon]:
     async with assembly.hot_engine(config) as control:
         probe = EngineProbe(config, credentials.engine_api_key(config))
         try:
-            yield Daemon(config, control, probe)
+            yield Daemon(config, control, probe, cold=partial(cold_lane, config))
         finally:
             await probe.close()

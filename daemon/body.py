@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
 from change.apply import ChangeRefused
 from change.journal import JournalUnwritable
 from change.lock import LockError
+from change.server import Settings
 from collectors.history import History
 from collectors.runner import Runner
 from daemon import assembly, live
@@ -85,10 +86,12 @@ class DaemonBody:
             settings=settings,
         )
 
-    async def apply(self, values: Mapping[str, float]) -> dict[str, Any]:
-        """Apply knob values by hand."""
+    async def apply(self, values: Settings, *, restart: bool = False) -> dict[str, Any]:
+        """Apply knob values by hand; a running campaign ends before a restart."""
+        if restart:
+            await self._campaigns.stop("the engine is restarted by hand", self._clock())
         with _refusals():
-            return await self._orders.apply(values, "operator", self._clock())
+            return await self._orders.apply(values, "operator", self._clock(), restart=restart)
 
     async def rollback(self, n: int) -> dict[str, Any]:
         """Take back the last `n` changes."""

@@ -30,14 +30,14 @@ class DaemonClient:
         """Read a resource."""
         return self._ask("GET", path, params=query)
 
-    def post(self, path: str, body: dict[str, Any]) -> Any:
-        """Order a change."""
-        return self._ask("POST", path, json=body)
+    def post(self, path: str, body: dict[str, Any], *, patient: bool = False) -> Any:
+        """Order a change; a `patient` one waits for as long as it takes, as a restart does."""
+        return self._ask("POST", path, None if patient else TIMEOUT_SECONDS, json=body)
 
-    def _ask(self, method: str, path: str, **options: Any) -> Any:
+    def _ask(self, method: str, path: str, timeout: float | None = TIMEOUT_SECONDS, **options: Any) -> Any:
         try:
             # trust_env off: a proxy of the environment must not see the token or get between us and loopback.
-            with httpx2.Client(headers=self._headers, timeout=TIMEOUT_SECONDS, trust_env=False) as http:
+            with httpx2.Client(headers=self._headers, timeout=timeout, trust_env=False) as http:
                 response = http.request(method, f"{self._presence.url.rstrip('/')}/api/v1/{path}", **options)
         except httpx2.TimeoutException as error:
             raise UserError(

@@ -108,8 +108,8 @@ class TuneSection(Section):
     minutes: Annotated[float, Field(gt=0, le=7 * 24 * 60)] = Field(
         default=240, description="length of a campaign"
     )
-    restarts: Annotated[int, Field(ge=0, le=0)] = Field(
-        default=0, description="restarts a campaign may spend; only 0: the cold lane is not there yet"
+    restarts: Annotated[int, Field(ge=0, le=50)] = Field(
+        default=0, description="restarts a campaign may spend; 0 leaves the engine running"
     )
     lease_seconds: Annotated[float, Field(ge=2, le=120)] = Field(
         default=30, description="an engine left alone in a trial goes back by itself after this long"

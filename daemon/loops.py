@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,11 +24,14 @@ from collectors.runner import Runner
 from daemon import assembly, credentials
 from daemon.body import DaemonBody
 from daemon.campaigns import Campaigns
+from daemon.cold import Cold
+from daemon.cold_assembly import cold_lane
 from daemon.config import Config
 from daemon.engine_probe import EngineProbe
 from daemon.engine_watch import EngineWatch, Probing
 from daemon.errors import ConfigError
 from daemon.exporter import Exporter, SelfState
+from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.orders import Orders
 from daemon.patient_store import PatientStore
@@ -60,8 +64,9 @@ class Daemon:
         clock: Callable[[], float] = time.time,
         runner: Callable[[History], Runner] | None = None,
         draw_seed: Callable[[], int] = lambda: secrets.randbits(32),
+        cold: Callable[[EngineControl, Journal, History, Modes, Notices], Cold | None] | None = None,
     ) -> None:
-        """`runner` builds what reads the sources, where they are not the configuration's own."""
+        """`runner` builds what reads the sources, where they are not the configuration's own; `cold` the cold lane."""
         self.stop = asyncio.Event()
         self._config = config
         self._clock = clock
@@ -73,6 +78,7 @@ class Daemon:
         self._runner = runner(self._history) if runner else assembly.runner(config, self._history)
         journal = Journal(self._store, config.engine.url)
         locks = assembly.lock_dir(config)
+        self._cold = cold(self._control, journal, self._history, self._modes, self._notices) if cold else None
         self.campaigns = Campaigns(
             control=self._control,
             store=self._store,
@@ -95,14 +101,14 @@ class Daemon:
             self._modes,
             self._notices,
             locks,
-            busy=lambda: self.campaigns.running,
+            busy=lambda: self.campaigns.running or (self._cold is not None and self._cold.running),
             unproven=self.campaigns.unproven,
         )
         self.body = DaemonBody(
             config=config,
             watch=self._watch,
             campaigns=self.campaigns,
-            orders=Orders(self._control, journal, locks),
+            orders=Orders(self._control, journal, locks, cold=self._cold),
             modes=self._modes,
             notices=self._notices,
             history=self._history,
@@ -150,9 +156,13 @@ class Daemon:
             loops.create_task(supervisor.every("engine", WATCH_SECONDS, self._watch.tick))
             loops.create_task(supervisor.every("campaign", CAMPAIGN_SECONDS, self.campaigns.tick))
             loops.create_task(supervisor.every("housekeeping", HOUSEKEEPING_SECONDS, self._keep_house))
+            if self._cold is not None:
+                loops.create_task(supervisor.every("restarts", WATCH_SECONDS, self._cold.tick))
             if listening is not None:
                 loops.create_task(supervisor.keep("web", lambda: self.serve(listening)))
         await self.campaigns.stop("the daemon was stopped", self._clock())
+        if self._cold is not None:
+            await self._cold.finish()
         self._store.close()
 
     async def serve(self, listening: socket.socket) -> None:
@@ -215,7 +225,7 @@ async def run_daemon(config: Config, say: Callable[[str], None]) -> None:
         with announced(config.run_dir, config.engine.url, url):
             async with assembly.hot_engine(config) as control:
                 probe = EngineProbe(config, credentials.engine_api_key(config))
-                daemon = Daemon(config, control, probe)
+                daemon = Daemon(config, control, probe, cold=partial(cold_lane, config))
                 loop = asyncio.get_running_loop()
                 for number in (signal.SIGTERM, signal.SIGINT):
                     loop.add_signal_handler(number, daemon.stop.set)

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 CONFIG_VARIABLE = "TRIMTAB_CONFIG"
 RUN_DIR_VARIABLE = "TRIMTAB_RUN_DIR"
@@ -51,9 +52,15 @@ def ascend_log_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(chosen).expanduser() if chosen else Path.home() / "ascend" / "log"
 
 
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
 def engine_key(url: str) -> str:
-    """A short file-name-safe key of an engine's address."""
-    return hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:12]
+    """A short file-name-safe key of an engine's address; one engine of this host has one, however it is spelled."""
+    parts = urlsplit(url)
+    host = "127.0.0.1" if parts.hostname in _LOOPBACK else parts.hostname
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return hashlib.sha256(f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}".encode()).hexdigest()[:12]
 
 
 def engine_pid(environ: Mapping[str, str] = os.environ) -> int | None:

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Final
 
 from sim.door import NEVER, Door
-from sim.physics import KV_BLOCK_TOKENS, Physics
+from sim.physics import Physics
 from sim.request import Finished, Request
 from sim.traffic import Traffic
 
@@ -64,9 +64,11 @@ class Batch(Door):
         """Tokens that the generating requests have behind them, as of the last step's end."""
         return self._context
 
-    def drop_all(self) -> int:
+    def drop_all(self, now: float) -> int:
         """Lose every request inside, as a killed engine does; the number lost."""
         lost = len(self.waiting) + len(self.running)
+        for _ in range(lost if self._clients else 0):
+            self._ask_again(now)
         self.waiting.clear()
         self.running.clear()
         self._prefilling = []
@@ -106,6 +108,8 @@ class Batch(Door):
         self.ring.append(row)
         if self._keep_records:
             self.finished.append(row)
+        if self._clients:
+            self._ask_again(now)
 
     def _grow(self, step: int, now: float) -> bool:
         """Give a KV block to each decode that needs one in `step`; preempt the last admitted where none is left."""
@@ -124,7 +128,7 @@ class Batch(Door):
             else:
                 self.free_blocks -= 1
                 request.blocks += 1
-                request.block_step = later = step + KV_BLOCK_TOKENS
+                request.block_step = later = step + self.physics.block_tokens
                 if later <= request.finish_step:
                     self._block_at.setdefault(later, []).append(request)
         return preempted

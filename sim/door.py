@@ -31,36 +31,58 @@ class Door:
         self._outputs: list[int] = []
         self._cached: list[int] = []
         self._index = 0
+        self._lengths: list[tuple[int, int, int]] = []
+        self._clients = traffic.clients if traffic is not None else 0
+        self._comers = 0
         self._retries: list[tuple[float, int, int, int, int]] = []
         self._next_arrival = NEVER
         self._refill()
+        if traffic is not None:
+            for number in range(self._clients):
+                # Not all at once: a server that starts finds its users one after another.
+                self._ask_again(traffic.start + 0.1 * number)
 
     def _refill(self) -> None:
-        if self._traffic is not None and self._index >= len(self._times):
+        if self._traffic is not None and not self._clients and self._index >= len(self._times):
             self._times, self._prompts, self._outputs, self._cached = self._traffic.chunk()
             self._index = 0
-        upcoming = self._times[self._index] if self._times else NEVER
+        upcoming = self._times[self._index] if self._index < len(self._times) else NEVER
         self._next_arrival = min(upcoming, self._retries[0][0]) if self._retries else upcoming
+
+    def _ask_again(self, time: float) -> None:
+        """A user of the closed loop who was answered at `time` asks for something else."""
+        traffic = self._traffic
+        assert traffic is not None, "a closed loop without users"
+        if self._index >= len(self._lengths):
+            _, prompts, outputs, cached = traffic.chunk()
+            self._lengths, self._index = list(zip(prompts, outputs, cached, strict=True)), 0
+        self._come_at(time + traffic.think_seconds, *self._lengths[self._index])
+        self._index += 1
+        self._refill()
+
+    def _come_at(self, time: float, prompt: int, output: int, cached: int) -> None:
+        self._comers += 1
+        heapq.heappush(self._retries, (time, self._comers, prompt, output, cached))
+
+    def _take(self) -> tuple[float, int, int, int]:
+        """The next arrival: time, prompt, output and cached tokens."""
+        if self._retries and self._retries[0][0] == self._next_arrival:
+            time, _, *lengths = heapq.heappop(self._retries)
+            prompt, output, cached = lengths
+        else:
+            i = self._index
+            time, prompt, output, cached = self._times[i], self._prompts[i], self._outputs[i], self._cached[i]
+            self._index = i + 1
+        return time, prompt, output, cached
 
     def accept(self, until: float) -> None:
         """Take the arrivals up to `until` into the queue, or send them away while the gate is closed."""
         while self._next_arrival <= until:
-            if self._retries and self._retries[0][0] == self._next_arrival:
-                time, _, prompt, output, cached = heapq.heappop(self._retries)
-            else:
-                i = self._index
-                time, prompt, output, cached = (
-                    self._times[i],
-                    self._prompts[i],
-                    self._outputs[i],
-                    self._cached[i],
-                )
-                self._index = i + 1
+            time, prompt, output, cached = self._take()
             if time < self.gate_reopens:
                 # The users' clients heed Retry-After.
                 self.rejected += 1
-                again = time + max(self.gate_retry_after, 1e-3)
-                heapq.heappush(self._retries, (again, self.rejected, prompt, output, cached))
+                self._come_at(time + max(self.gate_retry_after, 1e-3), prompt, output, cached)
             else:
                 self.submit(time, prompt, output, cached)
             self._refill()
@@ -74,13 +96,29 @@ class Door:
         return request
 
     def drop_arrivals(self, until: float) -> int:
-        """Lose the arrivals up to `until`, as a server that is down does; the number lost."""
+        """Lose the arrivals up to `until`, as a server that is down does; the number lost.
+
+        The users of a closed loop come again with something else.
+        """
         lost = 0
         while self._next_arrival <= until:
-            if self._retries and self._retries[0][0] == self._next_arrival:
-                heapq.heappop(self._retries)
-            else:
-                self._index += 1
+            self._take()
             lost += 1
             self._refill()
+        for _ in range(lost if self._clients else 0):
+            self._ask_again(until)
         return lost
+
+    def put_off(self, until: float, again: float) -> int:
+        """Let the arrivals up to `until` come from `again` on, as clients do that retry a refused connection.
+
+        Returns their number. They come a twentieth of a second apart, as no two of them wait equally long.
+        """
+        held = []
+        while self._next_arrival <= until:
+            held.append(self._take()[1:])
+            self._refill()
+        for place, lengths in enumerate(held):
+            self._come_at(again + 0.05 * place, *lengths)
+        self._refill()
+        return len(held)

@@ -17,7 +17,7 @@ from typing import Final
 from change.engine import GAP_BASE_SECONDS, GAP_BUCKETS, GAP_RATIO
 from sim.batch import Batch
 from sim.door import NEVER
-from sim.physics import KV_BLOCK_TOKENS, Jitter, Physics, tables
+from sim.physics import Jitter, Physics, tables
 from sim.traffic import Traffic
 
 ITL_BOUNDS: Final = (
@@ -103,6 +103,12 @@ class Engine(Batch):
         if len(self.gaps) > _EPOCHS_KEPT:
             del self.gaps[next(iter(self.gaps))]
 
+    def rebuild(self, physics: Physics) -> None:
+        """Become an engine started anew with other hidden parameters; nothing may be inside."""
+        self.physics = physics
+        self._tables = tables(physics)
+        self.free_blocks = physics.kv_blocks
+
     # ------------------------------------------------------------------ steps
 
     def run(self, until: float) -> None:
@@ -115,6 +121,7 @@ class Engine(Batch):
             self._tables.sequences,
         )
         kv_read, attention = physics.kv_read_seconds, physics.attention_seconds
+        block_tokens = physics.block_tokens
         waiting, running = self.waiting, self.running
         finish_at, block_at = self._finish_at, self._block_at
         factors, factor = self._factors, self._factor
@@ -198,7 +205,7 @@ class Engine(Batch):
                             context += request.done
                             finish_at.setdefault(last, []).append(request)
                             request.block_step = due = (
-                                step + request.blocks * KV_BLOCK_TOKENS - request.done + 1
+                                step + request.blocks * block_tokens - request.done + 1
                             )
                             if due <= last:
                                 block_at.setdefault(due, []).append(request)
@@ -260,7 +267,7 @@ class Engine(Batch):
                     while waiting and room > 0 and len(running) < self.max_num_seqs:
                         request = waiting[0]
                         size = request.todo
-                        need = -(-(size + request.done) // KV_BLOCK_TOKENS)
+                        need = -(-(size + request.done) // block_tokens)
                         free = self.free_blocks - need
                         if free < self._watermark_blocks and (running or free < 0):
                             break

@@ -14,7 +14,7 @@ from itertools import accumulate
 from prometheus_client.utils import floatToGoString
 
 from sim.engine import ITERATION_BOUNDS, ITL_BOUNDS, Engine
-from sim.physics import KV_BLOCK_TOKENS, MAX_MODEL_LEN
+from sim.physics import MAX_MODEL_LEN, Physics
 
 MODEL_NAME = "simulated-235b-int4"
 
@@ -77,7 +77,7 @@ class MetricsPage:
     def __init__(self, engine: Engine, started: float) -> None:
         """Count from now on; the process started at `started` (Unix seconds)."""
         self._engine = engine
-        self._info = _labels(_cache_config(engine.physics.kv_blocks))
+        self._info = _labels(_cache_config(engine.physics))
         self.restart(started)
 
     def restart(self, started: float) -> None:
@@ -86,6 +86,7 @@ class MetricsPage:
         engine.first_tokens.clear()
         engine.finished.clear()
         self._started = started
+        self._info = _labels(_cache_config(engine.physics))
         self._base = {name: getattr(engine, name) for name in _COUNTS}
         self._base_itl = list(engine.itl_counts)
         self._base_iteration = list(engine.iteration_counts)
@@ -269,17 +270,17 @@ def _less(counts: Sequence[int], base: Sequence[int]) -> list[int]:
     return [now - before for now, before in zip(counts, base, strict=True)]
 
 
-def _cache_config(blocks: int) -> dict[str, str]:
+def _cache_config(physics: Physics) -> dict[str, str]:
     return {
-        "block_size": str(KV_BLOCK_TOKENS),
+        "block_size": str(physics.block_tokens),
         "cache_dtype": "auto",
         "enable_prefix_caching": "True",
         "gpu_memory_utilization": "0.92",
         "is_attention_free": "False",
         "kv_cache_memory_bytes": "None",
-        "kv_cache_size_tokens": str(blocks * KV_BLOCK_TOKENS),
+        "kv_cache_size_tokens": str(physics.kv_blocks * physics.block_tokens),
         "num_cpu_blocks": "None",
-        "num_gpu_blocks": str(blocks),
+        "num_gpu_blocks": str(physics.kv_blocks),
         "num_gpu_blocks_override": "None",
         "prefix_caching_hash_algo": "sha256",
         "sliding_window": "None",

@@ -6,19 +6,21 @@ import math
 from collections.abc import Mapping
 
 from change.engine import Values
+from change.server import Settings
 from sim.device import Card
 from sim.engine import Engine
 from sim.hand import SimulatedControl
 from sim.metrics_page import MetricsPage
 from sim.npu_smi import info
 from sim.npu_smi_types import TYPES, details, watch
-from sim.physics import Jitter
+from sim.physics import Jitter, Physics
 from sim.request import Request
 from sim.scenario import SCENARIOS, Scenario, stream
 from sim.traffic import Traffic
 
 TICK_SECONDS = 1.0
 CARDS = 4
+STARTED_CLOSED_RETRY_SECONDS = 5.0
 
 
 class Node:
@@ -29,14 +31,19 @@ class Node:
         self.scenario = SCENARIOS[scenario] if isinstance(scenario, str) else scenario
         self.seed = seed
         self.start = start
+        self._noise = noise
         self.drawn = self.scenario.drawn(seed)
+        self._boots = 1
+        self.cold: Settings = {}
+        """The start-up settings in effect; empty where the scenario has none."""
+        if self.scenario.cold is not None:
+            self.cold = self.scenario.cold.effective(self.scenario.cold.launch)
         self.engine = Engine(
-            self.drawn.physics,
+            self._physics(),
             Traffic(self.drawn.arrivals, stream(seed, "traffic"), start),
             Jitter(self.drawn.physics, stream(seed, "jitter") if noise else None),
             start=start,
         )
-        self._boots = 1
         self._flags: dict[str, float] = dict(self.scenario.launch)
         self.control = SimulatedControl(self.scenario, self.engine, self._boot_id())
         self.page = MetricsPage(self.engine, start)
@@ -44,8 +51,15 @@ class Node:
         self.cards = [Card(float(s)) for s in spread]
         self.failed_requests = 0
         self._down_until = -math.inf
+        self._patient = False
         self._ticks = 0
-        self._busy = self._computed = 0.0
+        self._busy = 0.0
+        self._computed = 0
+
+    def _physics(self) -> Physics:
+        return self.drawn.started(
+            self.cold, stream(self.seed, f"start {self._boots}") if self._noise else None
+        )
 
     def _boot_id(self) -> str:
         return f"sim-{self.scenario.name}-{self.seed}-{self._boots}"
@@ -67,8 +81,14 @@ class Node:
 
     def _live(self, until: float) -> None:
         if self.control.down:
-            # A server that is down refuses its users.
-            self.failed_requests += self.engine.drop_arrivals(min(until, self._down_until))
+            refused_until = min(until, self._down_until)
+            if self._patient:
+                # Nobody knows when an engine that has only ended comes back: its users try each second.
+                again = self._down_until if math.isfinite(self._down_until) else until
+                self.engine.put_off(refused_until, again + 1.0)
+            else:
+                # A server that is down refuses its users.
+                self.failed_requests += self.engine.drop_arrivals(refused_until)
             if until < self._down_until:
                 self.engine.clock = until
                 return
@@ -80,9 +100,9 @@ class Node:
         self._ticks += 1
         engine = self.engine
         busy = engine.busy_seconds - self._busy
-        computed = engine.computed_tokens * self.drawn.physics.token_seconds - self._computed
+        computed = (engine.computed_tokens - self._computed) * engine.physics.token_seconds
         self._busy += busy
-        self._computed += computed
+        self._computed = engine.computed_tokens
         for card in self.cards:
             card.tick(TICK_SECONDS, min(1.0, busy / TICK_SECONDS), min(1.0, computed / TICK_SECONDS))
 
@@ -91,23 +111,59 @@ class Node:
         self.engine.accept(self.now)
         return self.engine.submit(self.now, prompt_tokens, output_tokens)
 
-    def restart(self, flags: Mapping[str, float] | None = None, *, down_seconds: float = 60.0) -> None:
+    def restart(
+        self,
+        flags: Mapping[str, float] | None = None,
+        *,
+        down_seconds: float = 60.0,
+        cold: Settings | None = None,
+        patient: bool = False,
+    ) -> None:
         """Kill the engine; it comes back after `down_seconds` with `flags` over its launch values.
 
-        Requests inside fail, and so do those that arrive meanwhile.
+        Requests inside fail, and so do those that arrive meanwhile, unless their users are `patient` and try again.
+        `cold` are its effective start-up settings from now on.
         """
+        self.end(patient=patient)
+        self.begin(self.now + down_seconds, flags, cold)
+
+    def end(self, *, patient: bool) -> None:
+        """The engine ends; requests inside fail. It stays down until it is begun again."""
         self.engine.accept(self.now)
-        self.failed_requests += self.engine.drop_all()
+        self.failed_requests += self.engine.drop_all(self.now)
+        self._patient = patient
+        self.control.down = True
+        self._down_until = math.inf
+
+    def begin(
+        self,
+        serves_at: float,
+        flags: Mapping[str, float] | None = None,
+        cold: Settings | None = None,
+        *,
+        gate_closed_seconds: float | None = None,
+    ) -> None:
+        """Start the ended engine; it serves from `serves_at` (Unix seconds), with `flags` over its launch values.
+
+        `cold` are its effective start-up settings; `gate_closed_seconds` the lease of a gate that starts closed.
+        """
         self._flags.update(flags or {})
         self._boots += 1
         ceilings: Values = {
             **self.scenario.ceilings,
             **{k: v for k, v in (flags or {}).items() if k in ("batch_max_tokens", "max_num_seqs")},
         }
+        if cold is not None:
+            self.cold = dict(cold)
+            if self.scenario.cold is not None:
+                ceilings = self.scenario.cold.ceilings(cold, ceilings)
+        self.engine.rebuild(self._physics())
         self.control.reboot(self._boot_id(), self._flags, ceilings)
-        self.control.down = True
-        self._down_until = self.now + down_seconds
-        self.page.restart(self._down_until)
+        if gate_closed_seconds is not None:
+            self.engine.gate_reopens = serves_at + gate_closed_seconds
+            self.engine.gate_retry_after = STARTED_CLOSED_RETRY_SECONDS
+        self._down_until = serves_at
+        self.page.restart(serves_at)
 
     @property
     def waiting(self) -> int:
@@ -122,7 +178,7 @@ class Node:
     @property
     def kv_usage(self) -> float:
         """Share of the KV blocks in use."""
-        return 1.0 - self.engine.free_blocks / self.drawn.physics.kv_blocks
+        return 1.0 - self.engine.free_blocks / self.engine.physics.kv_blocks
 
     @property
     def temperature_celsius(self) -> float:

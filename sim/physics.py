@@ -56,13 +56,15 @@ class Physics:
     crowd_seconds: float
     """Extra cost per sequence beyond the batch knee."""
     kv_blocks: int
-    """KV blocks of 128 tokens that fit beside the weights."""
+    """KV blocks that fit beside the weights."""
     jitter: float
     """Standard deviation of the logarithm of a step's multiplicative noise."""
     drift: float
     """The same for the part of the noise that neighbouring steps share (16 steps, below a second)."""
     weather: float
     """The same for the part that lasts (512 steps, tens of seconds): clocks, neighbours, the host."""
+    block_tokens: int = KV_BLOCK_TOKENS
+    """Tokens in one KV block."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,9 @@ from functools import lru_cache
 import numpy as np
 
 from change.engine import Values
+from change.server import Settings
+from sim import cold_story
+from sim.cold import ColdSide, StartPhysics, slower
 from sim.engine import Engine
 from sim.physics import MAX_SEQUENCES, MAX_STEP_TOKENS, Jitter, Physics
 from sim.traffic import Arrivals, Mix, Traffic
@@ -48,6 +51,12 @@ class Draw:
 
     physics: Physics
     arrivals: Arrivals
+    starts: StartPhysics | None = None
+    """What only a restart brings out; None where no start-up setting does anything."""
+
+    def started(self, settings: Settings, rng: np.random.Generator | None = None) -> Physics:
+        """The engine as it comes up with these effective start-up settings."""
+        return self.physics if self.starts is None else self.starts.applied(self.physics, settings, rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,10 @@ class Scenario:
     """The engine says it applied a config and goes on as launched: every candidate is truly equal."""
     clamp: Callable[[Values], Values] | None = None
     """What the engine makes of requested values, if not the same."""
+    cold: ColdSide | None = None
+    """The engine's start-up settings, if it may be restarted with others."""
+    restarts: int = 0
+    """Restarts that a campaign may spend by default."""
 
     def drawn(self, seed: int) -> Draw:
         """The hidden parameters of one seed."""
@@ -153,19 +166,7 @@ def capacity(physics: Physics, mix: Mix, launch: Values, seconds: float = 60.0) 
 def at_load(physics: Physics, arrivals: Arrivals, share: float) -> Physics:
     """The same engine, slower or faster as a whole, so that `arrivals` use `share` of what it can do as launched."""
     factor = capacity(physics, arrivals.mix, LAUNCH) * share / arrivals.rate
-    return replace(
-        physics,
-        overhead_seconds=physics.overhead_seconds * factor,
-        weight_read_seconds=physics.weight_read_seconds * factor,
-        token_seconds=physics.token_seconds * factor,
-        kv_read_seconds=physics.kv_read_seconds * factor,
-        attention_seconds=physics.attention_seconds * factor,
-        thrash_seconds=physics.thrash_seconds * factor,
-        spill_seconds=physics.spill_seconds * factor,
-        eager_seconds=physics.eager_seconds * factor,
-        sequence_seconds=physics.sequence_seconds * factor,
-        crowd_seconds=physics.crowd_seconds * factor,
-    )
+    return slower(physics, factor)
 
 
 def _default(rng: np.random.Generator) -> Draw:
@@ -226,6 +227,16 @@ def _shift(rng: np.random.Generator) -> Draw:
     )
 
 
+def _guide(rng: np.random.Generator) -> Draw:
+    physics, starts = cold_story.drawn(rng)
+    return Draw(physics, cold_story.users(), starts)
+
+
+def _guide_plain(_: np.random.Generator) -> Draw:
+    physics, starts = cold_story.plain()
+    return Draw(physics, cold_story.users(), starts)
+
+
 def _clamped(values: Values) -> Values:
     cap = values["max_prefill_tokens"]
     return {**values, "max_prefill_tokens": cap if cap == 0 else max(cap, 1024)}
@@ -253,8 +264,34 @@ SCENARIOS: Mapping[str, Scenario] = {
         Scenario("bursty", "requests come in bursts", _bursty),
         Scenario("diurnal", "the load swings by 30% within two hours", _diurnal),
         Scenario(
-            "clamped", "the engine raises small prefill caps to 1024 and says so", _default, clamp=_clamped
+            "clamped",
+            "the engine raises small prefill caps to 1024 and forces block_size to 128, and says so",
+            _default,
+            clamp=_clamped,
+            cold=cold_story.FORCED,
         ),
         Scenario("shift", "after two hours prompts become long and rarer", _shift),
+        Scenario(
+            "guide-235b",
+            "the 235B guide's engine on four cards: block size, pipeline stages and hot values, with 4 restarts",
+            _guide,
+            objective="throughput",
+            min_effect=0.05,
+            minutes=480.0,
+            ceilings=cold_story.CEILINGS,
+            cold=cold_story.HONOURED,
+            restarts=4,
+        ),
+        Scenario(
+            "guide-235b-plain",
+            "the same without any draw: the guide's own values are the best and gain its own +78%",
+            _guide_plain,
+            objective="throughput",
+            min_effect=0.05,
+            minutes=480.0,
+            ceilings=cold_story.CEILINGS,
+            cold=cold_story.HONOURED,
+            restarts=4,
+        ),
     )
 }

@@ -52,6 +52,9 @@ class Arrivals:
     """Time after the start at which rate and mix become those below."""
     rate_after: float | None = None
     mix_after: Mix | None = None
+    clients: int = 0
+    """With a number, a closed loop: that many users, each of whom asks again `think_seconds` after an answer."""
+    think_seconds: float = 1.0
 
 
 class Traffic:
@@ -61,9 +64,11 @@ class Traffic:
 
     def __init__(self, arrivals: Arrivals, rng: np.random.Generator, start: float) -> None:
         """Begin at `start` (Unix seconds)."""
+        self.clients = arrivals.clients
+        self.think_seconds = arrivals.think_seconds
+        self.start = start
         self._arrivals = arrivals
         self._rng = rng
-        self._start = start
         self._phase = float(rng.uniform(0.0, 2 * math.pi)) if arrivals.amplitude else 0.0
         self._mass = 0.0  # expected number of requests up to the last one drawn
 
@@ -83,7 +88,7 @@ class Traffic:
             prompts = np.where(after, later[0], prompts)
             outputs = np.where(after, later[1], outputs)
             cached = np.where(after, later[2], cached)
-        return (self._start + since).tolist(), prompts.tolist(), outputs.tolist(), cached.tolist()
+        return (self.start + since).tolist(), prompts.tolist(), outputs.tolist(), cached.tolist()
 
     def _when(self, mass: Floats) -> Floats:
         """Seconds after the start at which the expected number of requests reaches `mass`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from change.engine import RequestPage, RequestRecord, Values
+from change.server import Settings
 from sim.engine import Engine
 from sim.hand import SimulatedControl
 from sim.physics import Jitter
@@ -15,23 +16,31 @@ WARM_UP_SECONDS = 20.0
 
 
 def simulate(
-    scenario: Scenario | str, seed: int, values: Values, seconds: float, noise: bool = False
+    scenario: Scenario | str,
+    seed: int,
+    values: Values,
+    seconds: float,
+    noise: bool = False,
+    settings: Settings | None = None,
 ) -> RequestPage:
     """Serve `values` alone for `seconds` after a warm-up of 20 s, at the mean rate, from time 0.
 
     Records are those whose first token came after the warm-up (epoch 1), gaps those of that epoch. The arrivals depend
-    on the seed only.
+    on the seed only. `settings` are start-up settings over those of the launch.
     """
     chosen = SCENARIOS[scenario] if isinstance(scenario, str) else scenario
     drawn = chosen.drawn(seed)
     steady = replace(drawn.arrivals, amplitude=0.0, shift_seconds=None)
+    cold = None if chosen.cold is None else chosen.cold.effective({**chosen.cold.launch, **(settings or {})})
     engine = Engine(
-        drawn.physics,
+        drawn.physics if cold is None else drawn.started(cold),
         Traffic(steady, stream(seed, "truth"), 0.0),
         Jitter(drawn.physics, stream(seed, "truth jitter") if noise else None),
         start=0.0,
     )
     control = SimulatedControl(chosen, engine, f"truth-{seed}")
+    if cold is not None and chosen.cold is not None:
+        control.reboot(f"truth-{seed}", chosen.launch, chosen.cold.ceilings(cold, chosen.ceilings))
     control.apply({**chosen.launch, **values}, if_epoch=0, lease_seconds=None)
     engine.begin_epoch(0)
     engine.run(WARM_UP_SECONDS)

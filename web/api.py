@@ -121,7 +121,7 @@ def writing_routes(body: Body) -> APIRouter:
     @router.post("/apply", responses=DONE)
     async def apply(order: shapes.Apply) -> JSONResponse:
         """Apply knob values by hand."""
-        return JSONResponse(plain(await body.apply(order.values)))
+        return JSONResponse(plain(await body.apply(order.values, restart=order.restart)))
 
     @router.post("/rollback", responses=DONE | ABSENT)
     async def rollback(order: shapes.Rollback) -> JSONResponse:

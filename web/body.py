@@ -32,8 +32,10 @@ class Body(Protocol):
         """List the knob catalogue as it applies to this engine (`web.shapes.Knob`)."""
         ...
 
-    async def apply(self, values: Mapping[str, float]) -> dict[str, Any]:
-        """Apply knob values by hand, journaled, with no lease."""
+    async def apply(
+        self, values: Mapping[str, int | float | str | bool], *, restart: bool = False
+    ) -> dict[str, Any]:
+        """Apply knob values by hand, journaled, with no lease; those that need a restart only with `restart`."""
         ...
 
     async def rollback(self, n: int) -> dict[str, Any]:

@@ -41,7 +41,20 @@ def campaign(session: Session, id: int) -> shapes.CampaignDetail | None:
 def journal(session: Session, limit: int, before: int | None) -> list[shapes.JournalEntry]:
     """List journal entries, newest first, older than entry `before`."""
     rows = queries.journal(session, limit=limit, before=before)
-    return [shapes.JournalEntry.model_validate(row) for row in rows]
+    return [_entry(row) for row in rows]
+
+
+def _entry(row: JournalEntry) -> shapes.JournalEntry:
+    """Of a restart its settings are shown, and not the whole command."""
+    entry = shapes.JournalEntry.model_validate(row)
+    if entry.lane != "cold":
+        return entry
+    settings = {
+        part: getattr(entry, part).get("settings", {})
+        for part in ("change", "undo", "effective")
+        if getattr(entry, part) is not None
+    }
+    return entry.model_copy(update=settings)
 
 
 def revision(session: Session) -> Revision:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 Figures = dict[str, Any]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+ShortText = Annotated[str, Field(strict=True, max_length=4096)]
 
 
 class Open(BaseModel):
@@ -282,6 +283,7 @@ class JournalEntry(Row):
     id: int
     engine: str
     boot_id: str
+    lane: str = "hot"
     kind: str
     state: str
     outcome: str | None
@@ -307,7 +309,10 @@ class Nothing(Order):
 class Apply(Order):
     """Knob values to apply by hand."""
 
-    values: dict[str, Finite] = Field(min_length=1, max_length=64)
+    values: dict[str, StrictBool | StrictInt | Finite | ShortText] = Field(min_length=1, max_length=64)
+    restart: StrictBool = Field(
+        default=False, description="The engine may be restarted for it, while its users wait"
+    )
 
 
 class Rollback(Order):

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from change.server import LaunchCommand, Settings
+from change.engine import Values
+from change.server import LaunchCommand, Setting, Settings
 
 Phase = Literal[
     "preflight",
@@ -19,10 +20,12 @@ Phase = Literal[
     "health",
     "probe",
     "warm_up",
+    "accuracy",
     "effective",
     "open",
 ]
-"""In their order; `release` waits until the device memory of the old engine is really free, `load` follows the log."""
+"""In their order; `release` waits until the device memory of the old engine is really free, `load` follows the log,
+`accuracy` comes only where the settings ask for it."""
 
 Outcome = Literal["served", "refused", "returned", "down"]
 """The new command serves; nothing was stopped; the last known good serves again; nothing serves and nothing more is
@@ -33,7 +36,9 @@ tried."""
 class RestartOrder:
     """One restart: the cold settings that differ from now, the command they make, by whom and why.
 
-    `campaign_id` is the campaign behind it, if any. `settings` is empty for a restart with nothing changed.
+    `campaign_id` is the campaign behind it, if any. `settings` is empty for a restart with nothing changed. `hot` are
+    the hot values to serve with before the gate opens; None: those that were set on purpose before, less the knobs
+    that `settings` names. `undoes` are the journal entries that a rollback takes back.
     """
 
     settings: Settings
@@ -41,6 +46,24 @@ class RestartOrder:
     actor: str
     kind: Literal["trial", "promotion", "manual", "rollback"] = "manual"
     campaign_id: int | None = None
+    hot: Values | None = None
+    undoes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A setting that the engine ignored, clamped or removed: its other values are not worth a restart either."""
+
+    knob: str
+    requested: Setting
+    effective: Setting
+
+    def __str__(self) -> str:
+        return f"{self.knob} is {self.effective}, not {self.requested} as asked"
+
+
+Accuracy = Literal["passed", "failed", "not_asked"]
+"""What the golden prompts said of the settings; `not_asked` where none of them can change an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +84,12 @@ class RestartResult:
     own_seconds: float = 0.0
     entry_id: int | None = None
     """The journal's entry, None if nothing was begun."""
+    mismatches: tuple[Mismatch, ...] = ()
+    accuracy: Accuracy = "not_asked"
+    sign: str | None = None
+    """The log signature that names the failure, such as `npu_out_of_memory`."""
+    log: tuple[str, ...] = ()
+    """The end of the failed start's log; empty when it served."""
 
 
 class ColdLane(Protocol):
@@ -81,6 +110,11 @@ class ColdLane(Protocol):
         actor: str,
         kind: Literal["trial", "promotion", "manual", "rollback"],
         campaign_id: int | None = None,
+        hot: Values | None = None,
     ) -> RestartResult:
-        """Restart with `settings` over the launch command; the last known good comes back if it fails."""
+        """Restart with `settings` over the launch command; the last known good comes back if it fails.
+
+        `hot` as in `RestartOrder`. A trial that serves stays open in the journal until the next restart: a crash
+        meanwhile goes back. A promotion of what a trial serves with needs no further restart.
+        """
         ...

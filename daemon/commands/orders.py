@@ -16,12 +16,16 @@ import typer
 
 from change.apply import ChangeRefused
 from change.journal import Journal
+from change.server import Setting
+from collectors.history import History
 from daemon import assembly
 from daemon.client import running
+from daemon.cold_assembly import cold_lane
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, remark, text
 from daemon.config import Config
 from daemon.errors import BAD, USAGE, UserError
+from daemon.notices import Notices
 from daemon.orders import Orders
 from daemon.yaml_file import YamlMistake, parse
 from store import open_store
@@ -34,17 +38,21 @@ def apply(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="YAML or JSON: knob names and values; - reads stdin.")
     ],
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Restart the engine for what needs it; its users wait meanwhile."),
+    ] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Apply knob values by hand, for good; journaled, and taken back if the engine does not hold them."""
-    values = _values(file)
+    values = _values(file, restart)
     settings = configured(config)
     daemon = running(settings)
     if daemon is not None:
-        result = daemon.post("apply", {"values": values})
+        result = daemon.post("apply", {"values": values, "restart": restart}, patient=restart)
     else:
-        result = _directly(settings, lambda orders, now: orders.apply(values, ACTOR, now))
+        result = _directly(settings, lambda orders, now: orders.apply(values, ACTOR, now, restart=restart))
     _show(result, as_json)
 
 
@@ -57,7 +65,8 @@ def rollback(
     settings = configured(config)
     daemon = running(settings)
     if daemon is not None:
-        result = daemon.post("rollback", {"n": number})
+        # A restart among the changes takes its time.
+        result = daemon.post("rollback", {"n": number}, patient=True)
     else:
         result = _directly(settings, lambda orders, now: orders.rollback(number, ACTOR, now))
     _show(result, as_json)
@@ -109,7 +118,18 @@ def _directly(
         try:
             async with assembly.hot_engine(settings) as control:
                 journal = Journal(store, settings.engine.url)
-                return await order(Orders(control, journal, assembly.lock_dir(settings)), time.time())
+                # Nobody has read a source, so that nothing is known of cards or latencies beforehand.
+                cold = cold_lane(
+                    settings, control, journal, History(), assembly.modes(settings), Notices(time.time)
+                )
+                try:
+                    if cold is not None:
+                        await cold.tick(time.time())
+                    orders = Orders(control, journal, assembly.lock_dir(settings), cold=cold)
+                    return await order(orders, time.time())
+                finally:
+                    if cold is not None:
+                        await cold.finish()
         finally:
             store.close()
 
@@ -119,7 +139,7 @@ def _directly(
         raise UserError(str(error), BAD) from error
 
 
-def _values(file: str) -> dict[str, float]:
+def _values(file: str, restart: bool) -> dict[str, Setting]:
     try:
         raw = (
             sys.stdin.buffer.read(LARGEST_FILE_BYTES)
@@ -136,12 +156,16 @@ def _values(file: str) -> dict[str, float]:
     values = document.values
     if not isinstance(values, dict) or not values:
         raise UserError(f"{file}: expected knob names and values, as in `batch_max_tokens: 2048`", USAGE)
+    found: dict[str, Setting] = {}
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        # What the running engine takes is a number; a start-up setting may be a text or a switch too.
+        if not number and not (restart and isinstance(value, bool | str)):
             raise UserError(
                 f"{file}:{document.line((name,)) or 1}: {name}: expected a number, not {value!r}", USAGE
             )
-    return {str(name): float(value) for name, value in values.items()}
+        found[str(name)] = value
+    return found
 
 
 def _show(result: dict[str, Any], as_json: bool) -> None:
@@ -151,8 +175,15 @@ def _show(result: dict[str, Any], as_json: bool) -> None:
         print(f"change {result['entry']} is {result['outcome']}: {text(result['requested'])}")
         if result.get("effective") is not None:
             print(f"in effect: {text(result['effective'])}")
+    for step in result.get("rollbacks") or ():
+        remark(f"{step['lane']} change {step['entry']}: {step['outcome']}")
+    if result.get("down_seconds") is not None and not as_json:
+        own = f", of which {result['own_seconds']:.1f} s are Trimtab's own" if "own_seconds" in result else ""
+        print(f"users waited {result['down_seconds']:.1f} s{own}")
     if result["outcome"] != "done":
-        remark(f"the engine was put back: {result['reason']}")
+        # A restart's reason says itself what serves now, if anything does.
+        what = "" if result.get("lane") == "cold" else "the engine was put back: "
+        remark(f"{what}{result['reason']}")
         raise typer.Exit(BAD)
 
 

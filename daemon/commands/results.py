@@ -82,15 +82,16 @@ def history(
         print_json(rows)
         return
     print_table(
-        ("entry", "time", "kind", "by", "change", "undo", "state", "outcome", "why"),
+        ("entry", "time", "lane", "kind", "by", "change", "undo", "state", "outcome", "why"),
         [
             (
                 row["id"],
                 when(row["intended"]),
+                row["lane"],
                 row["kind"],
                 row["actor"],
-                row["change"],
-                row["undo"],
+                _settings(row["lane"], row["change"]),
+                _settings(row["lane"], row["undo"]),
                 row["state"],
                 row["outcome"],
                 row["reason"] or "",
@@ -99,6 +100,11 @@ def history(
         ],
         "nothing was changed yet",
     )
+
+
+def _settings(lane: str, part: Mapping[str, Any]) -> Any:
+    """What a person wants to see of a change: of a restart its settings, without the whole command."""
+    return part.get("settings", part) if lane == "cold" else part
 
 
 def print_report(number: int | None, report: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from pydantic import Field
 from collectors.engines.families import KindName
 from collectors.engines.kinds import KindChoice
 from daemon.sections.base import FilePath, RootPath, Seconds, Section, Url
+from daemon.sections.restart import RestartSection
 from daemon.sections.server import ServerSection
 
 RoleChoice = Literal["auto", "prefill", "decode", "both", "headless"]
@@ -46,6 +47,7 @@ class EngineSection(Section):
     )
     timeout_seconds: Seconds = Field(default=5.0, description="longest wait for one answer of the engine")
     tls: TlsSection = TlsSection()
+    restart: RestartSection = RestartSection()
     server: ServerSection = ServerSection()
 
     @property

@@ -73,10 +73,14 @@ class Middleware:
         self._link: EngineLink | None = None
         self._lease_due: float | None = None
         self._watch: asyncio.Task[None] | None = None
-        if starts_closed() and not self._off:
-            self._gate.close(MAX_LEASE_SECONDS, retry_after=5)
+        self._starts_closed = starts_closed() and not self._off
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._starts_closed:
+            # With the first event, not with the process: a load of tens of minutes lies between, and is no part of
+            # the lease.
+            self._starts_closed = False
+            self._gate.close(MAX_LEASE_SECONDS, retry_after=5)
         if self._off or scope["type"] not in ("http", "websocket"):
             return await self._app(scope, receive, send)
         path = scope["path"]
@@ -114,7 +118,9 @@ class Middleware:
             await receive()
             await send({"type": "websocket.close", "code": 1013, "reason": "try again later"})
             return
-        await respond(send, 503, body, {"Retry-After": str(retry_after)})
+        # The server may end while the gate is closed: no client is to send into a connection that closes just then.
+        headers = {"Retry-After": str(retry_after), "Connection": "close"}
+        await respond(send, 503, body, headers, unread=receive)
 
     async def _answer(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:

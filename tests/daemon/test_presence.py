@@ -38,6 +38,16 @@ def test_two_daemons_beside_one_engine_are_refused(tmp_path: Path) -> None:
             pass
 
 
+@pytest.mark.parametrize("spelling", ["http://localhost:8000", "http://127.0.0.1:8000/", "http://[::1]:8000"])
+def test_the_same_engine_spelled_otherwise_is_refused_too(tmp_path: Path, spelling: str) -> None:
+    with (
+        announced(tmp_path, ENGINE, "http://a"),
+        pytest.raises(UserError, match="another daemon"),
+        announced(tmp_path, spelling, "http://b"),
+    ):
+        pass
+
+
 def test_a_killed_daemon_is_not_found(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib\nfrom daemon.presence import announced\n"

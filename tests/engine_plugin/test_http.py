@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 from trimtab_plugin.control import Controller
+from trimtab_plugin.http import Middleware
 
 from change.engine import EngineError, EngineUnreachable, PluginAbsent, StaleEpoch
 from daemon.engine.hot import HotEngine
@@ -84,6 +85,7 @@ def test_a_closed_gate_turns_new_requests_away_and_only_those(token_file: str) -
                 refused = await client.post(path, json={})
                 assert (refused.status_code, refused.headers["retry-after"]) == (503, "7")
                 assert refused.json()["error"]["code"] == 503
+                assert refused.headers["connection"] == "close"
             for path in ("/health", "/metrics", "/version", "/v1x"):
                 assert (await client.get(path)).status_code == 200
             wrong = await client.post("/v1/completions", json={}, headers={"X-Trimtab-Token": "no"})
@@ -117,6 +119,27 @@ def test_an_engine_can_start_with_its_gate_closed(token_file: str, monkeypatch: 
     engine = Engine(token_file)
     assert engine.ask("GET", "/v1/models", headers={}).status_code == 503
     assert engine.ask("GET", "/v1/models").status_code == 200
+
+
+def test_the_lease_of_a_gate_that_starts_closed_counts_from_the_first_event_not_from_the_load(
+    token_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_GATE", "closed")
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        pass
+
+    async def nothing(*_: Any) -> Any:
+        return {"type": "lifespan.startup"}
+
+    middleware = Middleware(app)
+    seen = [middleware._gate.lease_remaining_seconds]  # while the model loads
+    asyncio.run(middleware({"type": "lifespan"}, nothing, nothing))
+    seen.append(middleware._gate.lease_remaining_seconds)
+    middleware._gate.open()
+    asyncio.run(middleware({"type": "lifespan"}, nothing, nothing))
+    seen.append(middleware._gate.lease_remaining_seconds)
+    assert [remaining is not None for remaining in seen] == [False, True, False]
 
 
 def test_a_gate_that_could_not_be_opened_again_does_not_start_closed(

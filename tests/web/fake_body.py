@@ -109,11 +109,13 @@ class FakeBody:
         cold = {"name": "block_size", "lane": "cold", "unit": "tokens", "low": None, "high": None}
         return [*rows, cold | {"flag": "--block-size", "state": "needs a restart", "help": None}]
 
-    async def apply(self, values: Mapping[str, float]) -> dict[str, Any]:
+    async def apply(
+        self, values: Mapping[str, int | float | str | bool], *, restart: bool = False
+    ) -> dict[str, Any]:
         """Refuse the unknown, remember the rest."""
         if unknown := set(values) - set(LAUNCH):
             raise Refused(f"unknown knob {sorted(unknown)[0]!r}")
-        return self._ordered("apply", dict(values))
+        return self._ordered("apply", dict(values), *(["restart"] if restart else []))
 
     async def rollback(self, n: int) -> dict[str, Any]:
         """Have three entries to undo."""

@@ -121,7 +121,8 @@ def test_orders_reach_the_daemon(client: TestClient, body: FakeBody) -> None:
     [
         ("apply", {}),
         ("apply", {"values": {}}),
-        ("apply", {"values": {"batch_max_tokens": "many"}}),
+        ("apply", {"values": {"batch_max_tokens": ["many"]}}),
+        ("apply", {"values": {"block_size": 64}, "restart": "yes"}),
         ("apply", {"values": {"batch_max_tokens": None}}),
         ("apply", {"values": {"batch_max_tokens": 1}, "force": True}),
         ("rollback", {"n": 0}),

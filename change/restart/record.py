@@ -1,0 +1,88 @@
+"""What the journal keeps of a restart: enough to go back from any point of it, with nobody left who began it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from change.engine import Values
+from change.journal import Journal
+from change.restart import command as commands
+from change.restart.hot_values import Proved
+from change.server import LaunchCommand, ProcessMark, Settings
+from store.models import JournalEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Good:
+    """The last known good: its command, what of it an order changes, and its hot values."""
+
+    command: LaunchCommand
+    settings: Settings = field(default_factory=dict)
+    hot: Values = field(default_factory=dict)
+    proved: Proved | None = None
+
+
+def written_change(
+    settings: Settings, command: LaunchCommand, identity: str | None, processes: Sequence[ProcessMark]
+) -> dict[str, Any]:
+    """The change of an entry; `identity` and `processes` are those of the engine that is to end."""
+    return {
+        "settings": dict(settings),
+        "command": commands.written(command),
+        "identity": identity,
+        "processes": [[mark.pid, mark.started] for mark in processes],
+    }
+
+
+def written_good(good: Good) -> dict[str, Any]:
+    """The undo of an entry."""
+    return {
+        "settings": dict(good.settings),
+        "command": commands.written(good.command),
+        "hot": dict(good.hot),
+        "promoted": None
+        if good.proved is None
+        else {"values": dict(good.proved.values), "campaign_id": good.proved.campaign_id},
+    }
+
+
+def good_of(entry: JournalEntry, known: LaunchCommand) -> Good:
+    """What an entry goes back to; `known` is a command that still has its secrets. Raises `ServerError`."""
+    undo = entry.undo
+    promoted = undo.get("promoted")
+    return Good(
+        commands.read(undo["command"], known),
+        dict(undo["settings"]),
+        dict(undo.get("hot") or {}),
+        None if promoted is None else Proved(dict(promoted["values"]), promoted["campaign_id"]),
+    )
+
+
+def command_of(entry: JournalEntry, known: LaunchCommand) -> LaunchCommand:
+    """The command an entry wanted. Raises `ServerError`."""
+    return commands.read(entry.change["command"], known)
+
+
+def processes_of(entry: JournalEntry) -> tuple[ProcessMark, ...]:
+    """The processes of the engine that an entry was to end."""
+    return tuple(
+        ProcessMark(int(pid), float(started)) for pid, started in entry.change.get("processes") or ()
+    )
+
+
+def proved_now(journal: Journal) -> Proved | None:
+    """What serves by promotion in the hot lane."""
+    promoted = journal.promoted()
+    return None if promoted is None else Proved(dict(promoted.values), promoted.campaign_id)
+
+
+def evidence(seconds: Mapping[Any, float], down_seconds: float, starts: int, **more: Any) -> dict[str, Any]:
+    """What an entry says at its end, beside the settings in force."""
+    return {
+        "seconds": {str(phase): round(took, 3) for phase, took in seconds.items()},
+        "down_seconds": round(down_seconds, 3),
+        "starts": starts,
+        **more,
+    }

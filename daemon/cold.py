@@ -1,0 +1,203 @@
+"""The cold lane of the configured engine: restarts ordered by a person or a campaign, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, Literal, Protocol, TypeVar
+
+import structlog
+
+from change.engine import Values
+from change.lock import LockError
+from change.restart.command import plain
+from change.restart.order import Mismatch, RestartOrder, RestartResult
+from change.restart.parts import Parts
+from change.restart.record import good_of
+from change.restart.recovery import recover
+from change.restart.restart import Restart
+from change.restart.roll_back import undo_restarts
+from change.server import LaunchCommand, ServerError, Settings
+from change.steps import ChangeRefused
+from daemon.notices import Notices
+from store.models import JournalEntry
+
+T = TypeVar("T")
+_log = structlog.get_logger("trimtab")
+Kind = Literal["trial", "promotion", "manual", "rollback"]
+
+
+class ColdCatalogue(Protocol):
+    """What is known of the start-up settings of this engine, its version, its chip and its cards."""
+
+    def settings(self, command: LaunchCommand) -> Settings:
+        """Read the settings that a command spells out."""
+        ...
+
+    async def render(self, command: LaunchCommand, settings: Settings) -> LaunchCommand:
+        """Put settings into a command and leave the rest of it as it is; raises `ServerError` if it cannot."""
+        ...
+
+    async def problems(self, settings: Settings, command: LaunchCommand) -> list[str]:
+        """Say why these can never start here: a flag that is gone, a gate, a domain."""
+        ...
+
+    def mismatches(self, requested: Settings, effective: Settings) -> list[Mismatch]:
+        """Compare what was asked with what is in force, however either is spelled."""
+        ...
+
+    def golden(self, settings: Settings) -> bool:
+        """Whether they may change answers (quantisation, KV dtype)."""
+        ...
+
+    async def effective(self, log: Sequence[str]) -> Settings:
+        """Read the settings in force, given the first lines of the log of a start; unknown ones are absent."""
+        ...
+
+
+class Cold:
+    """`ColdLane` over the configured hand.
+
+    Settings go over the last known good command: over a trial's own they would pile up.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        catalogue: ColdCatalogue,
+        notices: Notices,
+        *,
+        before: Callable[[], None] = lambda: None,
+        close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`parts` need no judge that the catalogue is; `before` is called before each restart, `close` at the end."""
+        self._close = close
+        self._work: asyncio.Task[Any] | None = None
+        self._catalogue = catalogue
+        self._notices = notices
+        self._before = before
+        self._turn = asyncio.Lock()
+        self._unfinished = True
+        self._parts = replace(
+            parts,
+            judges=replace(
+                parts.judges,
+                problems=catalogue.problems,
+                mismatches=catalogue.mismatches,
+                golden=catalogue.golden,
+                settings=catalogue.settings,
+            ),
+            say=self._say,
+            alert=self._alert,
+        )
+
+    @property
+    def running(self) -> bool:
+        """Whether a restart or its recovery is under way."""
+        return self._work is not None and not self._work.done()
+
+    async def settings(self) -> Settings:
+        """Return what the command spells out, and over it what the engine says."""
+        spelled = self._catalogue.settings(plain(await self._parts.server.command()))
+        return {**spelled, **await self._parts.probe.effective(())}
+
+    async def problems(self, settings: Settings) -> list[str]:
+        """Say why `settings` can never start here."""
+        try:
+            return await self._catalogue.problems(settings, await self._command(settings))
+        except ServerError as error:
+            return [str(error)]
+
+    async def restart(
+        self,
+        settings: Settings,
+        *,
+        actor: str,
+        kind: Kind,
+        campaign_id: int | None = None,
+        hot: Values | None = None,
+    ) -> RestartResult:
+        """Restart with `settings` over the last known good command; see `ColdLane`."""
+        async with self._turn:
+            try:
+                command = await self._command(settings)
+            except ServerError as error:
+                return RestartResult("refused", "preflight", str(error))
+            self._begins()
+            order = RestartOrder(settings, command, actor, kind, campaign_id, hot)
+            try:
+                return await self._whole(Restart(self._parts, order).run())
+            except LockError as error:
+                return RestartResult("refused", "preflight", str(error))
+
+    async def undo(self, entries: Sequence[JournalEntry], actor: str, now: float) -> JournalEntry:
+        """Take restarts back, newest first, by one restart; see `change.undo.Undo`."""
+        async with self._turn:
+            self._begins()
+            return await self._whole(undo_restarts(self._parts)(entries, actor, now))
+
+    async def tick(self, now: float) -> None:
+        """End what a process before this one left half done, until it is ended; later calls do nothing.
+
+        A trial of a campaign that runs here is left alone: call `look_again` when one broke off.
+        """
+        if not self._unfinished or self._turn.locked():
+            return
+        async with self._turn:
+            try:
+                ended = await self._whole(recover(self._parts))
+            except LockError as error:
+                # Somebody else is at work: it is left alone, and looked at again with the next tick.
+                self._notices.say("restarts", str(error), "info")
+                return
+            self._unfinished = False
+        self._notices.over("restarts", "open restarts are ended")
+        for entry in ended:
+            self._notices.say(
+                f"recovered {entry.id}",
+                f"restart {entry.id} was left open: {entry.reason or entry.outcome}",
+                "info",
+            )
+
+    def look_again(self) -> None:
+        """Have open restarts ended at the next tick."""
+        self._unfinished = True
+
+    async def finish(self) -> None:
+        """Wait for the restart that is under way, as an engine must not be left stopped; then close connections."""
+        if self._work is not None:
+            await asyncio.wait({self._work})
+        if self._close is not None:
+            await self._close()
+
+    async def _command(self, settings: Settings) -> LaunchCommand:
+        known = plain(await self._parts.server.command())
+        trials = self._parts.journal.open_entries("cold")
+        good = good_of(trials[-1], known).command if trials else known
+        return await self._catalogue.render(good, settings)
+
+    async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry it out to its end also if whoever ordered it goes away."""
+        self._work = task = asyncio.create_task(work)
+        task.add_done_callback(lambda _: self._notices.over("restart", "the restart is over"))
+        return await asyncio.shield(task)
+
+    def _begins(self) -> None:
+        self._before()
+        self._notices.over("restart failed", "the engine is started once more")
+
+    def _say(self, text: str) -> None:
+        if self._notices.holds("restart"):
+            _log.info(
+                f"restart: {text}"
+            )  # a notice whose words change is not logged again, and each line counts
+        self._notices.say("restart", f"restart: {text}", "info")
+
+    def _alert(self, text: str) -> None:
+        self._notices.say("restart failed", text, "error")
+
+
+def refused(result: RestartResult) -> ChangeRefused:
+    """What an order is told that was not begun."""
+    return ChangeRefused(f"nothing was restarted ({result.phase}): {result.reason}")

@@ -1,0 +1,197 @@
+"""The host below the engine: its cards by npu-smi, its processes and its port by the kernel, its disk."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from change.restart.ports import Card, Holder
+from change.server import ProcessMark
+from collectors.npu_smi.table import Chip, Process, Table
+from collectors.sample import CollectorError
+from daemon.engine_process import listener
+
+SAME_START_SECONDS = 0.02
+"""Start times are counted in ticks of a hundredth of a second."""
+_CUT_NAME = 15
+"""Characters of a process's name that npu-smi and the kernel keep."""
+
+ReadTable = Callable[[], Awaitable[Table]]
+
+
+class HostGround:
+    """`Ground` of the engine at `url`.
+
+    `read_table` asks npu-smi afresh each time, None where it must not be run; `own` tells whether a card is the
+    engine's (None: nobody says, and then it is if one of its processes is on it); `disk` is a folder on the disk that
+    logs and store fill.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        disk: Path,
+        read_table: ReadTable | None,
+        own: Callable[[str], bool | None],
+    ) -> None:
+        self._url = url
+        self._disk = disk
+        self._read_table = read_table
+        self._own = own
+        self._family: frozenset[int] = frozenset()
+        self._known_cards: set[str] = set()
+
+    async def cards(self) -> Sequence[Card]:
+        """Read the cards' memory; empty where npu-smi is not run or does not answer."""
+        table = await self._table()
+        return [] if table is None else [card for chip in self._mine(table) if (card := _card(chip))]
+
+    async def holders(self) -> Sequence[Holder]:
+        """Say who holds memory, as far as the table names processes."""
+        table = await self._table()
+        if table is None:
+            return []
+        mine = {_name(chip.npu, chip.chip) for chip in self._mine(table)}
+        return [
+            Holder(
+                process.name or "a process",
+                _seen(process),
+                int(process.memory_bytes or 0),
+                _name(process.npu, process.chip),
+            )
+            for process in table.processes
+            if _name(process.npu, process.chip) in mine
+        ]
+
+    async def port_holder(self) -> Holder | None:
+        """Say who listens at the engine's address; a socket whose process cannot be seen has no mark."""
+        return await asyncio.to_thread(_listening, self._url)
+
+    async def disk_free_bytes(self) -> int | None:
+        """Return the free room of the disk."""
+        try:
+            return shutil.disk_usage(self._disk).free
+        except OSError:
+            return None
+
+    async def family(self, roots: Sequence[ProcessMark]) -> tuple[ProcessMark, ...]:
+        """Return the processes with all their descendants."""
+        found = await asyncio.to_thread(_family, roots)
+        self._family = frozenset(mark.pid for mark in found) or self._family
+        return found
+
+    async def living(self, marks: Sequence[ProcessMark]) -> tuple[ProcessMark, ...]:
+        """Return those that live; a dead one that nobody has reaped yet holds nothing any more."""
+        return tuple(mark for mark in marks if _process(mark) is not None)
+
+    async def reap(self, marks: Sequence[ProcessMark]) -> None:
+        """Kill them."""
+        for mark in marks:
+            process = _process(mark)
+            if process is not None:
+                try:
+                    process.kill()  # psutil looks at the start time once more before the signal
+                except psutil.Error:
+                    continue
+
+    async def _table(self) -> Table | None:
+        if self._read_table is None:
+            return None
+        try:
+            return await self._read_table()
+        except CollectorError:
+            return None
+
+    def _mine(self, table: Table) -> list[Chip]:
+        """The engine's own chips; one that its processes were seen on stays its own when they have ended."""
+        for process in table.processes:
+            mark = _seen(process)
+            if mark is not None and mark.pid in self._family:
+                self._known_cards.add(_name(process.npu, process.chip))
+        found = []
+        for chip in table.chips:
+            own = self._own(chip.npu)
+            if own or (own is None and _name(chip.npu, chip.chip) in self._known_cards):
+                found.append(chip)
+        return found
+
+
+def _card(chip: Chip) -> Card | None:
+    usage = chip.hbm or chip.memory
+    if usage is None or usage.used is None or not usage.total:
+        return None
+    return Card(_name(chip.npu, chip.chip), int(usage.total), int(usage.total - usage.used))
+
+
+def _name(npu: str, chip: str) -> str:
+    return f"NPU {npu} chip {chip}"
+
+
+def _seen(process: Process) -> ProcessMark | None:
+    """The process of a row, if its number is one of this namespace: then the names are the same too."""
+    for number in (process.container_pid, process.pid):
+        if number is None or not number.isdecimal():
+            continue
+        try:
+            found = psutil.Process(int(number))
+            name = found.name()
+            if process.name is None or name[:_CUT_NAME] == process.name[:_CUT_NAME]:
+                return ProcessMark(found.pid, found.create_time())
+        except psutil.Error:
+            continue
+    return None
+
+
+def _listening(url: str) -> Holder | None:
+    pid = listener(url)
+    if pid is not None:
+        try:
+            process = psutil.Process(pid)
+            return Holder(process.name(), ProcessMark(pid, process.create_time()))
+        except psutil.Error:
+            return None
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        sockets = psutil.net_connections(kind="tcp")
+    except (psutil.Error, OSError):
+        return None
+    taken = any(
+        one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid is None
+        for one in sockets
+    )
+    return Holder("a process that cannot be seen", None) if taken else None
+
+
+def _process(mark: ProcessMark) -> psutil.Process | None:
+    try:
+        process = psutil.Process(mark.pid)
+        if abs(process.create_time() - mark.started) > SAME_START_SECONDS:
+            return None
+        return None if process.status() == psutil.STATUS_ZOMBIE else process
+    except psutil.Error:
+        return None
+
+
+def _family(roots: Sequence[ProcessMark]) -> tuple[ProcessMark, ...]:
+    found: dict[int, ProcessMark] = {}
+    for root in roots:
+        process = _process(root)
+        if process is None:
+            continue
+        found[root.pid] = root
+        try:
+            children = process.children(recursive=True)
+        except psutil.Error:
+            continue
+        for child in children:
+            try:
+                found.setdefault(child.pid, ProcessMark(child.pid, child.create_time()))
+            except psutil.Error:
+                continue
+    return tuple(found.values())
