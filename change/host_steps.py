@@ -6,12 +6,13 @@ what it set on an engine's processes with these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from change.host import HostChange, HostControl, HostError, HostReading
+from change.host_knobs import HOST_KNOBS
 from change.journal import Journal, Kind
 from change.lock import EngineLock, NodeLock
 from change.steps import ChangeRefused
@@ -64,7 +65,7 @@ async def change_host(
     journal failed: an entry that could not be brought to an end then stays open for `recover_host`.
     """
     _check(changes)
-    with locks.holding(node_wide=await _node_wide(control, [one.knob for one in changes])):
+    with locks.holding(node_wide=_node_wide(one.knob for one in changes)):
         before = await _readings(control, changes)
         if all(before[one.knob].value == one.value for one in changes):
             raise ChangeRefused(f"nothing to change: {_words(changes)} is in force already")
@@ -159,7 +160,7 @@ async def rollback_host(
     knobs = dict.fromkeys(knob for entry in reversed(last) for knob in entry.undo)
     # What each knob was before the oldest of them.
     targets = {knob: next(e.undo[knob]["was"] for e in last if knob in e.undo) for knob in knobs}
-    with locks.holding(node_wide=await _node_wide(control, list(knobs))):
+    with locks.holding(node_wide=_node_wide(knobs)):
         before = {knob: await control.read(knob) for knob in knobs}
         entry = journal.open(
             "rollback",
@@ -202,7 +203,7 @@ async def reapply_host(
     for entry in journal.standing(boot_id, "host"):
         if entry.kind not in _LASTING:
             continue
-        own = [knob for knob in entry.change if (await control.read(knob)).scope == "engine"]
+        own = [knob for knob in entry.change if not _node_wide([knob])]
         wanted |= {knob: str(entry.change[knob]) for knob in own}
         if len(own) == len(entry.change):
             replaced.append(entry.id)
@@ -243,12 +244,14 @@ def _check(changes: Sequence[HostChange]) -> None:
     names = [one.knob for one in changes]
     if not names:
         raise ChangeRefused("there is nothing to change: give at least one knob a value")
+    if unknown := [name for name in names if name not in HOST_KNOBS]:
+        raise ChangeRefused(f"the host lane has no {', '.join(unknown)}: it has {', '.join(HOST_KNOBS)}")
     if len(set(names)) < len(names):
         raise ChangeRefused(f"one knob has two values: {_words(changes)}")
 
 
-async def _node_wide(control: HostControl, knobs: Sequence[str]) -> bool:
-    return any([(await control.read(knob)).scope == "node" for knob in knobs])
+def _node_wide(knobs: Iterable[str]) -> bool:
+    return any(HOST_KNOBS[knob].scope == "node" for knob in knobs)
 
 
 async def _readings(control: HostControl, changes: Sequence[HostChange]) -> dict[str, HostReading]:
