@@ -233,7 +233,7 @@ async def put_back(control: HostControl, undo: Mapping[str, Any]) -> str:
     Raises `HostError` if one cannot be restored.
     """
     strange: list[str] = []
-    for knob, before in reversed(undo.items()):
+    for knob, before in reversed(list(undo.items())):
         after = await control.restore(knob, before["with"])
         if after.value != before["was"]:
             strange.append(f"{knob} was {before['was']} and is {after.value}")
