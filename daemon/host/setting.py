@@ -86,7 +86,10 @@ class Setting:
         found = {}
         for path in self._paths():
             text = self._files.text(path) if self._files.readable(path) else None
-            word = None if text is None else parse_choice(text) if self._chosen else text.strip()
+            word = None if text is None else text.strip()
+            if self._chosen and word:
+                # A laid tree keeps the bare word that was written; the kernel always shows all with a mark.
+                word = parse_choice(word) or (word if word.isalpha() else None)
             if word:
                 found[path] = word
         return found
