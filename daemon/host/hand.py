@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from change.host import HostChange, HostError, HostReading
@@ -82,6 +82,16 @@ class HostHand:
 
         return await self._work(work)
 
+    async def look(self, knob: str) -> HostReading:
+        """Read one knob without its undo, which may take long: to be shown, not to be changed."""
+        part = self._part(knob)
+        return await self._work(lambda: part.read(undo=False))
+
+    async def trials(self) -> Mapping[str, tuple[str, ...]]:
+        """The values worth a trial other than the one in force, also of knobs that may not be changed here."""
+        found = await self._work(lambda: self._offers(self._parts))
+        return {name: values[1:] for name, values in found.items() if len(values) > 1}
+
     async def apply(self, change: HostChange) -> HostReading:
         """Set one knob and read it back."""
         part = self._part(change.knob)
@@ -135,10 +145,13 @@ class HostHand:
         return await self._work(lambda: self._refusal(knob))
 
     def _choices(self) -> dict[str, tuple[str, ...]]:
+        found = self._offers(name for name in self._parts if self._refusal(name) is None)
+        return {name: values for name, values in found.items() if len(values) > 1}
+
+    def _offers(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
         found = {}
-        for name, part in self._parts.items():
-            if name not in self._allowed or self._refusal(name) is not None:
-                continue
+        for name in names:
+            part = self._parts[name]
             try:
                 trials = part.values()
                 reading = part.read(undo=False)
@@ -146,7 +159,7 @@ class HostHand:
                 continue
             if trials and reading.value is not None:
                 found[name] = tuple(dict.fromkeys((reading.value, *trials)))
-        return {name: values for name, values in found.items() if len(values) > 1}
+        return found
 
     def _refusal(self, knob: str) -> str | None:
         if knob not in self._allowed:

@@ -28,20 +28,29 @@ def host_hand(
     root: Path = Path("/"),
     kernel: Kernel | None = None,
     allowed: Collection[str] = ENGINE_KNOBS,
-    near: Callable[[], Iterable[int]] = tuple,
+    near: Callable[[frozenset[int]], Iterable[int]] = lambda pids: (),
     binding: Callable[[], CpuBinding] = lambda: CpuBinding({}),
     pause: Callable[[float], None] = time.sleep,
     reading_seconds: float = READING_SECONDS,
 ) -> HostHand:
-    """The host lane of the engine whose main process is `engine_pid`, below `root`; the rest as for the parts."""
+    """The host lane of the engine whose main process is `engine_pid`, below `root`.
+
+    `near` gives the nodes of the NPUs that these processes use; the rest is as for the parts.
+    """
     files = HostFiles(root)
     engine = OwnEngine(files, engine_pid)
     hands = kernel if kernel is not None else LinuxKernel()
-    threads = Threads(engine, hands, near=near, binding=binding, pause=pause, reading_seconds=reading_seconds)
+
+    def near_engine() -> Iterable[int]:
+        return near(frozenset(process.pid for process in engine.processes()))
+
+    threads = Threads(
+        engine, hands, near=near_engine, binding=binding, pause=pause, reading_seconds=reading_seconds
+    )
     parts: list[Part] = [
         threads,
-        Pages(engine, hands, "private", near=near),
-        Pages(engine, hands, "shared", near=near),
+        Pages(engine, hands, "private", near=near_engine),
+        Pages(engine, hands, "shared", near=near_engine),
         *power_settings(files),
         Interrupts(files, threads.compute_cpus),
         *sysctl_settings(files),

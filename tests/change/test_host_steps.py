@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from change import host_steps
 from change.host import HostChange, HostError
 from change.host_steps import HostLocks
-from change.journal import Journal
+from change.journal import Journal, Kind
 from change.lock import EngineLock, LockHeld, NodeLock
 from change.steps import ChangeRefused
 from store import open_store
@@ -31,11 +31,15 @@ def host() -> PlainHost:
 
 
 def change(
-    host: PlainHost, journal: Journal, *changes: HostChange, locks: HostLocks = host_steps.NO_LOCKS
+    host: PlainHost,
+    journal: Journal,
+    *changes: HostChange,
+    locks: HostLocks = host_steps.NO_LOCKS,
+    kind: Kind = "manual",
 ) -> JournalEntry:
     return asyncio.run(
         host_steps.change_host(
-            host, journal, changes, boot_id="b1", kind="manual", actor="cli", now=1.0, locks=locks
+            host, journal, changes, boot_id="b1", kind=kind, actor="cli", now=1.0, locks=locks
         )
     )
 
@@ -173,8 +177,9 @@ def test_after_a_restart_of_the_host_nothing_is_put_back(host: PlainHost, journa
 def test_an_engine_that_started_again_gets_its_placement_back_and_the_node_is_left(
     host: PlainHost, journal: Journal
 ) -> None:
-    change(host, journal, SPLIT)
-    change(host, journal, CALM)
+    change(host, journal, SPLIT, kind="promotion")
+    change(host, journal, MEMORY)
+    change(host, journal, CALM, kind="promotion")
     host.values = dict(FOUND)  # new threads; and somebody set swappiness by hand
 
     def again() -> JournalEntry | None:

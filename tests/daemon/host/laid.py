@@ -37,7 +37,7 @@ class LaidHost:
             root=self.tree.root,
             kernel=self.kernel,
             allowed=allowed,
-            near=lambda: near,
+            near=lambda pids: near,
             binding=lambda: self.binding,
             pause=self._pause,
             reading_seconds=1.0,

@@ -7,10 +7,7 @@ from node to node.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,8 +26,8 @@ from daemon.host.layout import read_siblings, split
 from daemon.host.page_runs import PagedRange, ranges_of
 from daemon.host.parts import host_hand, kernel_boot_id
 from store import open_store
+from tests.daemon.host.real_program import Program
 
-PROGRAM = Path(__file__).parent / "busy_program.py"
 NODES = read_nodes(SystemFiles()).by_number
 NODE = min(NODES, default=-1)
 HERE = (NODES[NODE].cpus or frozenset()) & os.sched_getaffinity(0) if NODES else frozenset()
@@ -38,38 +35,6 @@ HERE = (NODES[NODE].cpus or frozenset()) & os.sched_getaffinity(0) if NODES else
 pytestmark = pytest.mark.skipif(
     len(HERE) < 2, reason="needs a NUMA node with two CPUs that this test may use"
 )
-
-
-class Program:
-    """The program, known by its process number."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        self.tids: dict[str, int] = json.loads(self.process.stdout.readline())
-
-    def cpus(self, name: str) -> set[int]:
-        return os.sched_getaffinity(self.tids[name])
-
-    def lasting(self) -> dict[int, frozenset[int]]:
-        """The CPUs of the threads that last as long as the program."""
-        tids = [self.process.pid, *self.tids.values()]
-        return {tid: frozenset(os.sched_getaffinity(tid)) for tid in tids}
-
-    def every(self) -> set[frozenset[int]]:
-        """The CPUs of all threads there are now, the short-lived too."""
-        found = set()
-        for path in Path(f"/proc/{self.process.pid}/task").iterdir():
-            try:
-                found.add(frozenset(os.sched_getaffinity(int(path.name))))
-            except ProcessLookupError:
-                continue
-        return found
-
-    def end(self) -> None:
-        self.process.communicate("")
 
 
 @pytest.fixture
@@ -94,7 +59,7 @@ def journal() -> Iterator[Journal]:
 
 
 def hand_on(program: Program) -> HostHand:
-    return host_hand(lambda: program.process.pid, near=lambda: (NODE,), reading_seconds=0.2)
+    return host_hand(lambda: program.process.pid, near=lambda pids: (NODE,), reading_seconds=0.2)
 
 
 def test_threads_are_moved_apart_and_put_back_one_by_one(
