@@ -76,7 +76,15 @@ class Interrupts:
             return ["nothing: the compute threads have no cores of their own yet (placement=split:<node>)"]
         targets = self._targets(compute)
         irqs = ", ".join(list(targets)[:12]) + (f" and {len(targets) - 12} more" if len(targets) > 12 else "")
-        return [f"{len(targets)} interrupts off CPUs {format_cpulist(compute)}: {irqs or 'none'}"]
+        lines = [f"{len(targets)} interrupts off CPUs {format_cpulist(compute)}: {irqs or 'none'}"]
+        if self._balanced():
+            lines.append("irqbalance runs and will move them back: ban these CPUs there, or stop it")
+        return lines
+
+    def _balanced(self) -> bool:
+        """Whether irqbalance runs; asked for a plan only, since it reads a file of every process."""
+        numbers = [name for name in self._files.names("/proc") if name.isdecimal()]
+        return any("(irqbalance)" in (self._files.record(f"/proc/{name}/stat") or "") for name in numbers)
 
     def _targets(self, compute: frozenset[int]) -> dict[str, str]:
         lists = self._lists()

@@ -8,7 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from collectors.host.files import SystemFiles
+from collectors.host.nodes import read_nodes
+
 PROGRAM = Path(__file__).parent / "busy_program.py"
+NODES = read_nodes(SystemFiles()).by_number
+NODE = min(NODES, default=-1)
+HERE = (NODES[NODE].cpus or frozenset()) & os.sched_getaffinity(0) if NODES else frozenset()
+"""The CPUs of the first node that a test may use."""
+SPLIT = f"placement=split:{NODE}"
 
 
 class Program:

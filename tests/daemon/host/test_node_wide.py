@@ -61,6 +61,15 @@ def test_interrupts_leave_the_compute_cores_and_come_back(laid: LaidHost) -> Non
     assert lists == {24: "0-191", 25: "144-167", 26: "108-119", 27: "0-23"}
 
 
+def test_a_plan_warns_of_irqbalance(laid: LaidHost) -> None:
+    hand, change = laid.hand(), HostChange("irq_placement", "off_compute")
+    assert "nothing" in asyncio.run(hand.preview(change))[0]
+    asyncio.run(hand.apply(HostChange("placement", "split:4")))
+    assert len(asyncio.run(hand.preview(change))) == 1
+    laid.tree.process(50, "irqbalance")
+    assert "irqbalance" in asyncio.run(hand.preview(change))[1]
+
+
 def test_an_interrupt_the_kernel_spreads_itself_is_passed_over(
     laid: LaidHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
