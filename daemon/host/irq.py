@@ -18,13 +18,23 @@ _MANAGED = (errno.EIO, errno.EPERM)
 
 
 class Interrupts:
-    """The knob `irq_placement`; `compute_cpus` gives the compute threads' cores, None where threads are not apart."""
+    """The knob `irq_placement`.
+
+    `compute_cpus` gives the compute threads' cores, None where threads are not apart; `bound` are interrupts that the
+    engine put where it wants them, which stay there.
+    """
 
     knob = "irq_placement"
 
-    def __init__(self, files: HostFiles, compute_cpus: Callable[[], frozenset[int] | None]) -> None:
+    def __init__(
+        self,
+        files: HostFiles,
+        compute_cpus: Callable[[], frozenset[int] | None],
+        bound: Callable[[], frozenset[int]] = frozenset,
+    ) -> None:
         self._files = files
         self._compute = compute_cpus
+        self._bound = bound
         self._managed: set[str] = set()
 
     def values(self) -> tuple[str, ...]:
@@ -111,7 +121,9 @@ class Interrupts:
 
     def _lists(self) -> dict[str, frozenset[int]]:
         found = {}
-        for irq in sorted((name for name in self._files.names("/proc/irq") if name.isdecimal()), key=int):
+        bound = {str(irq) for irq in self._bound()}
+        numbers = (name for name in self._files.names("/proc/irq") if name.isdecimal() and name not in bound)
+        for irq in sorted(numbers, key=int):
             allowed = read_irq_affinity(self._files, irq).allowed
             if allowed:
                 found[irq] = allowed

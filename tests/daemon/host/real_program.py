@@ -22,9 +22,9 @@ SPLIT = f"placement=split:{NODE}"
 class Program:
     """The program, known by its process number."""
 
-    def __init__(self) -> None:
+    def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, str(PROGRAM), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
         self.tids: dict[str, int] = json.loads(self.process.stdout.readline())
