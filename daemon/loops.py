@@ -86,7 +86,7 @@ class Daemon:
             modes=self._modes,
             notices=self._notices,
             lock_dir=locks,
-            ended=lambda: self._watch.look_again(),
+            ended=self._look_again,
             own_card=config.own_card,
             draw_seed=draw_seed,
         )
@@ -195,6 +195,11 @@ class Daemon:
         path = Path(self._store.name)
         if path.is_absolute() and shutil.disk_usage(path.parent).free < LEAST_SPACE_BYTES:
             raise StoreError(f"{path.parent} is full")
+
+    def _look_again(self) -> None:
+        """A campaign ended: what it left open, if anything, is brought to an end."""
+        self._watch.look_again()
+        self._host_watch.look_again()
 
     def _self_state(self) -> SelfState:
         return SelfState(
