@@ -18,7 +18,8 @@ _ALLOWED = re.compile(r"^(Cpus_allowed_list:[ \t]*)(.*)$", re.MULTILINE)
 class LaidKernel:
     """Keeps affinity in `status` and where pages are in `numa_maps`; see `daemon.host.kernel.Kernel`.
 
-    `pinned` are addresses of pages that a driver holds: they do not move.
+    `pinned` are addresses of pages that a driver holds: they do not move. `hidden` are pages that the kernel does
+    not tell of, as Linux 6.1 does where NUMA balancing has marked them.
     """
 
     def __init__(self, root: Path, page_bytes: int = 4096) -> None:
@@ -27,6 +28,7 @@ class LaidKernel:
         self._pages: dict[tuple[int, int], int] = {}
         self._names: dict[tuple[int, int], tuple[int, str]] = {}
         self.pinned: set[int] = set()
+        self.hidden: set[int] = set()
         self.offline: frozenset[int] = frozenset()
 
     def map(self, pid: int, start: int, nodes: list[int], what: str = "anon=1") -> None:
@@ -60,7 +62,12 @@ class LaidKernel:
         """Where each page is."""
         if not (self._root / "proc" / str(pid)).exists():
             raise ThreadGone(pid)
-        found = [self._pages.get((pid, int(address)), -errno.ENOENT) for address in addresses]
+        found = [
+            -errno.ENOENT
+            if int(address) in self.hidden
+            else self._pages.get((pid, int(address)), -errno.ENOENT)
+            for address in addresses
+        ]
         return np.array(found, dtype=np.int32)
 
     def move_pages(self, pid: int, addresses: Addresses, nodes: Statuses, *, shared: bool) -> Statuses:

@@ -31,6 +31,8 @@ MAX_RUNS = 50_000
 PART_PAGES = 1_048_576
 SPARSE = 256
 """A mapping of so many times more pages than are present is a reservation: too long to be asked page by page."""
+UNSEEN_SHARE = 0.02
+"""Of the pages; a few come and go while they are asked for, more could not be put back."""
 MAX_MAP_BYTES = 64 * 1024 * 1024
 SPARE_SHARE = 0.05
 """Of a node's memory that stays free when pages are moved to it."""
@@ -75,7 +77,13 @@ class Pages:
         shares = ", ".join(f"{size / 1e6:.0f} MB on node {number}" for number, size in sorted(here.items()))
         if not undo:
             return HostReading(self.knob, "engine", value, shares)
-        found, runs = self._placed()
+        found, runs, unseen = self._placed()
+        if unseen > UNSEEN_SHARE:
+            why = (
+                f"the kernel does not say of {unseen:.0%} of the pages where they are (Linux 6.1 to 6.5 do not while "
+                "numa_balancing marks them): set numa_balancing=0 first"
+            )
+            return HostReading(self.knob, "engine", value, why)
         if runs > MAX_RUNS:
             why = f"the pages change their node {runs} times: they are interleaved, and no way back could be kept"
             return HostReading(self.knob, "engine", value, why)
@@ -87,7 +95,7 @@ class Pages:
         if (problem := self._no_room(node, self.bytes_by_node())) is not None:
             raise HostError(problem)
         for process in self._engine.processes():
-            for mapping in self._mappings(process):
+            for mapping, _ in self._mappings(process):
                 for part in in_parts(mapping, PART_PAGES):
                     self._move(process.pid, process.start_ticks, part, np.full(part.pages, node, np.int32))
 
@@ -135,30 +143,34 @@ class Pages:
             if one.kind == self._kind:
                 yield one.address, one.page_bytes, one.pages
 
-    def _mappings(self, process: Process) -> Iterator[PagedRange]:
+    def _mappings(self, process: Process) -> Iterator[tuple[PagedRange, int]]:
+        """The mappings that are worth asking of, each with how many of its pages are present."""
         ends = ranges_of(self._engine.files.text(f"/proc/{process.pid}/maps", MAX_MAP_BYTES) or "")
         for start, page_bytes, pages in self._present(process):
             whole = (ends.get(start, start) - start) // page_bytes
             if 0 < whole <= SPARSE * max(sum(pages.values()), 4096):
-                yield PagedRange(start, page_bytes, whole)
+                yield PagedRange(start, page_bytes, whole), sum(pages.values())
 
-    def _placed(self) -> tuple[list[Any], int]:
-        """Every page's node as runs, by process and mapping, and how many runs that is."""
+    def _placed(self) -> tuple[list[Any], int, float]:
+        """Every page's node as runs, by process and mapping; how many runs; the share of pages not told of."""
         found: list[Any] = []
-        count = 0
+        count = present = seen = 0
         for process in self._engine.processes():
             mappings: list[Any] = []
-            for mapping in self._mappings(process):
+            for mapping, pages in self._mappings(process):
+                present += pages
                 for part in in_parts(mapping, PART_PAGES):
                     try:
-                        runs = runs_of(self._kernel.page_nodes(process.pid, part.addresses()))
+                        nodes = self._kernel.page_nodes(process.pid, part.addresses())
                     except ThreadGone:
                         break
+                    seen += int(np.count_nonzero(nodes >= 0))
+                    runs = runs_of(nodes)
                     count += len(runs)
                     if runs and count <= MAX_RUNS:
                         mappings.append([part.start, part.page_bytes, part.pages, runs])
             found.append([process.pid, process.start_ticks, mappings])
-        return found, count
+        return found, count, max(0.0, 1 - seen / present) if present else 0.0
 
     def _move(self, pid: int, start_ticks: int, part: PagedRange, wanted: Statuses) -> None:
         """Move the pages of a part that are present and elsewhere; nothing if the process is another by now."""

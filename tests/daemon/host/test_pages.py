@@ -74,6 +74,13 @@ def test_interleaved_memory_is_left_alone(laid: LaidHost, monkeypatch: pytest.Mo
     assert "interleaved" in str(reading.reason)
 
 
+def test_pages_the_kernel_does_not_tell_of_are_not_moved(laid: LaidHost) -> None:
+    laid.kernel.hidden = {0x10000, 0x11000}
+    reading = asyncio.run(laid.hand().read("memory"))
+    assert reading.undo is None
+    assert "numa_balancing=0 first" in str(reading.reason)
+
+
 def test_a_process_that_took_the_number_of_one_that_ended_is_not_touched(laid: LaidHost) -> None:
     hand = laid.hand()
     undo = asyncio.run(hand.read("memory")).undo
