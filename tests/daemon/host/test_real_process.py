@@ -127,6 +127,8 @@ def test_pages_are_moved_and_put_back_node_by_node(program: Program, knob: str) 
 
     async def scene() -> None:
         was = await hand.read(knob)
+        if was.undo is None and "numa_balancing" in str(was.reason):
+            pytest.skip(str(was.reason))
         assert was.undo is not None
         kept = {pid: mappings for pid, _, mappings in was.undo["processes"]}
         assert sum(count for *_, runs in kept[program.process.pid] for _, count, _ in runs) > 200
