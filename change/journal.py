@@ -158,31 +158,32 @@ class Journal:
         with self._store.reading() as session:
             return list(session.scalars(self._mine().order_by(JournalEntry.id.desc()).limit(n)))
 
-    def done_on(self, boot_id: str) -> list[JournalEntry]:
-        """Return the hot changes closed as done on one boot of the engine, oldest first."""
+    def done_on(self, boot_id: str, lane: Lane = "hot") -> list[JournalEntry]:
+        """Return a lane's changes closed as done on one boot of the engine (host lane: of the host), oldest first."""
         with self._store.reading() as session:
             query = self._mine().where(
-                JournalEntry.lane == "hot",
+                JournalEntry.lane == lane,
                 JournalEntry.boot_id == boot_id,
                 JournalEntry.outcome == "done",
             )
             return list(session.scalars(query.order_by(JournalEntry.id)))
 
-    def standing(self, boot_id: str) -> list[JournalEntry]:
-        """Return the hot changes that a rollback could take back on this boot, oldest first."""
-        done = self.done_on(boot_id)
-        return _not_taken_back(done)
+    def standing(self, boot_id: str, lane: Lane = "hot") -> list[JournalEntry]:
+        """Return a lane's changes that a rollback could take back on this boot, oldest first."""
+        return _not_taken_back(self.done_on(boot_id, lane))
 
-    def standing_anywhere(self, boot_id: str) -> list[JournalEntry]:
+    def standing_anywhere(self, boot_id: str, host_boot_id: str | None = None) -> list[JournalEntry]:
         """Return the changes of every lane that a rollback could take back now, oldest first.
 
-        A hot one stands on its own boot of the engine only; one of another lane until it is taken back. Values that a
-        restart took along to the new boot come before it.
+        A hot one stands on its own boot of the engine only, one of the host on that of the host (of none if not given),
+        a restart until it is taken back. Values that a restart took along to the new boot come before it.
         """
         with self._store.reading() as session:
             query = self._mine().where(
                 JournalEntry.outcome == "done",
-                (JournalEntry.lane != "hot") | (JournalEntry.boot_id == boot_id),
+                (JournalEntry.lane == "cold")
+                | ((JournalEntry.lane == "hot") & (JournalEntry.boot_id == boot_id))
+                | ((JournalEntry.lane == "host") & (JournalEntry.boot_id == host_boot_id)),
             )
             done = list(session.scalars(query.order_by(JournalEntry.id)))
         # Hot values that a restart took along are older than it: rolling back one change means the restart.

@@ -24,15 +24,17 @@ async def roll_back(
     *,
     actor: str,
     now: Callable[[], float],
+    host_boot_id: str | None = None,
 ) -> list[JournalEntry]:
     """Take back the last `n` changes that stand, newest first; neighbours of one lane go together.
 
-    Stops at the first that does not go back, so that nothing older is taken back before something newer. Raises
-    `ChangeRefused` if fewer stand, or if a lane among them has no way back here: then nothing was done.
+    `host_boot_id` is the boot of the host, if its lane can be undone here. Stops at the first that does not go back, so
+    that nothing older is taken back before something newer. Raises `ChangeRefused` if fewer stand, or if a lane among
+    them has no way back here: then nothing was done.
     """
     if n < 1:
         raise ChangeRefused(f"{n} changes to take back: expected 1 or more")
-    standing = journal.standing_anywhere(boot_id)
+    standing = journal.standing_anywhere(boot_id, host_boot_id)
     if len(standing) < n:
         raise ChangeRefused(f"only {len(standing)} changes stand: there are not {n} to take back")
     last = list(reversed(standing[len(standing) - n :]))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
 from change.apply import ChangeRefused
+from change.host import HostChange, HostError
+from change.host_knobs import parse_change
 from change.journal import JournalUnwritable
 from change.lock import LockError
 from change.server import Settings
@@ -16,6 +18,7 @@ from daemon import assembly, live
 from daemon.campaigns import Campaigns
 from daemon.config import Config
 from daemon.engine_watch import EngineWatch
+from daemon.host_lane import HostLane
 from daemon.knob_rows import knob_rows
 from daemon.modes import Modes
 from daemon.notices import Notices
@@ -34,6 +37,7 @@ class DaemonBody:
         watch: EngineWatch,
         campaigns: Campaigns,
         orders: Orders,
+        host: HostLane,
         modes: Modes,
         notices: Notices,
         history: History,
@@ -44,6 +48,7 @@ class DaemonBody:
         self._watch = watch
         self._campaigns = campaigns
         self._orders = orders
+        self._host = host
         self._modes = modes
         self._notices = notices
         self._history = history
@@ -98,6 +103,16 @@ class DaemonBody:
         with _refusals():
             return await self._orders.rollback(n, "operator", self._clock())
 
+    async def host_apply(self, changes: Mapping[str, str]) -> dict[str, Any]:
+        """Change knobs of the host lane by hand."""
+        with _refusals():
+            return await self._host.apply(_changes(changes), "operator", self._clock())
+
+    async def host_rollback(self, n: int) -> dict[str, Any]:
+        """Take back the last `n` changes of the host lane."""
+        with _refusals():
+            return await self._host.rollback(n, "operator", self._clock())
+
     async def pause(self) -> dict[str, Any]:
         """Stop the mind; a running trial goes back to the incumbent at once."""
         note = self._modes.pause()
@@ -113,7 +128,8 @@ class DaemonBody:
         """Put the launch values back, forget the promotion, and stay paused so that nothing begins again."""
         await self.pause()
         with _refusals():
-            return await self._orders.detach("operator", self._clock())
+            host = await self._host.detach("operator", self._clock())
+            return await self._orders.detach("operator", self._clock()) | {"host": host}
 
     async def tune(self, mode: Literal["advise", "act"], minutes: float | None) -> dict[str, Any]:
         """Start a campaign."""
@@ -161,9 +177,16 @@ class DaemonBody:
         }
 
 
+def _changes(changes: Mapping[str, str]) -> list[HostChange]:
+    try:
+        return [parse_change(f"{knob}={value}") for knob, value in changes.items()]
+    except ValueError as error:
+        raise ChangeRefused(str(error)) from error
+
+
 @contextmanager
 def _refusals() -> Iterator[None]:
     try:
         yield
-    except (ChangeRefused, LockError, JournalUnwritable, StoreError) as error:
+    except (ChangeRefused, HostError, LockError, JournalUnwritable, StoreError) as error:
         raise Refused(str(error)) from error

@@ -41,7 +41,7 @@ class DaemonClient:
                 response = http.request(method, f"{self._presence.url.rstrip('/')}/api/v1/{path}", **options)
         except httpx2.TimeoutException as error:
             raise UserError(
-                f"the daemon (pid {self.pid}) did not answer within {TIMEOUT_SECONDS:g} s", UNREACHABLE
+                f"the daemon (pid {self.pid}) did not answer within {timeout:g} s", UNREACHABLE
             ) from error
         except httpx2.HTTPError as error:
             raise UserError(f"the daemon (pid {self.pid}) cannot be asked: {error}", UNREACHABLE) from error

@@ -31,6 +31,7 @@ from daemon.engine_probe import EngineProbe
 from daemon.engine_watch import EngineWatch, Probing
 from daemon.errors import ConfigError
 from daemon.exporter import Exporter, SelfState
+from daemon.host_watch import HostWatch
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.orders import Orders
@@ -45,6 +46,7 @@ from web.app import create_app
 from web.bind import UnsafeBind, check_bind
 
 WATCH_SECONDS = 2.0
+HOST_SECONDS = 10.0
 CAMPAIGN_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 FORGET_SECONDS = 24 * 3600.0
@@ -90,7 +92,7 @@ class Daemon:
             modes=self._modes,
             notices=self._notices,
             lock_dir=locks,
-            ended=lambda: self._watch.look_again(),
+            ended=self._look_again,
             own_card=config.own_card,
             draw_seed=draw_seed,
         )
@@ -104,11 +106,14 @@ class Daemon:
             busy=lambda: self.campaigns.running or (self._cold is not None and self._cold.running),
             unproven=self.campaigns.unproven,
         )
+        host = assembly.host_lane(config, self._control, journal, self._history)
+        self._host_watch = HostWatch(host, self._modes, self._notices, busy=lambda: self.campaigns.running)
         self.body = DaemonBody(
             config=config,
             watch=self._watch,
             campaigns=self.campaigns,
-            orders=Orders(self._control, journal, locks, cold=self._cold),
+            orders=Orders(self._control, journal, locks, cold=self._cold, host=host),
+            host=host,
             modes=self._modes,
             notices=self._notices,
             history=self._history,
@@ -154,6 +159,7 @@ class Daemon:
         async with asyncio.TaskGroup() as loops:
             loops.create_task(supervisor.keep("collecting", lambda: self._runner.run(self.stop)))
             loops.create_task(supervisor.every("engine", WATCH_SECONDS, self._watch.tick))
+            loops.create_task(supervisor.every("host", HOST_SECONDS, self._host_watch.tick))
             loops.create_task(supervisor.every("campaign", CAMPAIGN_SECONDS, self.campaigns.tick))
             loops.create_task(supervisor.every("housekeeping", HOUSEKEEPING_SECONDS, self._keep_house))
             if self._cold is not None:
@@ -199,6 +205,11 @@ class Daemon:
         path = Path(self._store.name)
         if path.is_absolute() and shutil.disk_usage(path.parent).free < LEAST_SPACE_BYTES:
             raise StoreError(f"{path.parent} is full")
+
+    def _look_again(self) -> None:
+        """A campaign ended: what it left open, if anything, is brought to an end."""
+        self._watch.look_again()
+        self._host_watch.look_again()
 
     def _self_state(self) -> SelfState:
         return SelfState(

@@ -18,6 +18,7 @@ from change.server import Setting, Settings
 from change.steps import ChangeRefused
 from change.undo import Undo, roll_back
 from daemon.cold import Cold, refused
+from daemon.host_lane import HostLane
 from store.models import JournalEntry
 
 
@@ -35,14 +36,17 @@ class Orders:
         lock_dir: Path,
         *,
         cold: Cold | None = None,
-        undo: Mapping[Lane, Undo] | None = None,
+        host: HostLane | None = None,
     ) -> None:
-        """`cold` restarts the engine, where a hand for that is configured; `undo` takes back changes of other lanes."""
+        """`cold` restarts the engine, where a hand for that is configured; `host` takes back what it changed."""
         self._control = control
         self._journal = journal
         self._lock_dir = lock_dir
         self._cold = cold
-        self._undo: dict[Lane, Undo] = {"hot": self._undo_hot, **(undo or {})}
+        self._host = host
+        self._undo: dict[Lane, Undo] = {"hot": self._undo_hot}
+        if host is not None:
+            self._undo["host"] = host.undo
         if cold is not None:
             self._undo["cold"] = cold.undo
 
@@ -82,6 +86,7 @@ class Orders:
             self._undo,
             actor=actor,
             now=lambda: now + time.monotonic() - begun,
+            host_boot_id=None if self._host is None else self._host.boot_id(),
         )
         last = outcome(done[-1])
         return last if len(done) == 1 else last | {"rollbacks": [outcome(entry) for entry in done]}

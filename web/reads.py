@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from change.host_steps import values_before
 from store import queries
 from store.models import Campaign, Decision, JournalEntry, Pair, Trial, Window
 from web import shapes
@@ -45,8 +46,10 @@ def journal(session: Session, limit: int, before: int | None) -> list[shapes.Jou
 
 
 def _entry(row: JournalEntry) -> shapes.JournalEntry:
-    """Of a restart its settings are shown, and not the whole command."""
+    """Of a restart its settings are shown, and not the whole command; of a host change what was, not how to undo it."""
     entry = shapes.JournalEntry.model_validate(row)
+    if row.lane == "host":
+        return entry.model_copy(update={"undo": values_before(row.undo)})
     if entry.lane != "cold":
         return entry
     settings = {

@@ -283,7 +283,7 @@ class JournalEntry(Row):
     id: int
     engine: str
     boot_id: str
-    lane: str = "hot"
+    lane: str
     kind: str
     state: str
     outcome: str | None
@@ -313,6 +313,12 @@ class Apply(Order):
     restart: StrictBool = Field(
         default=False, description="The engine may be restarted for it, while its users wait"
     )
+
+
+class HostApply(Order):
+    """Values of the host lane's knobs to set by hand, in this order, as `{"placement": "split:6"}`."""
+
+    changes: dict[str, str] = Field(min_length=1, max_length=32)
 
 
 class Rollback(Order):

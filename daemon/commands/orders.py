@@ -21,6 +21,7 @@ from collectors.history import History
 from daemon import assembly
 from daemon.client import running
 from daemon.cold_assembly import cold_lane
+from daemon.commands import host as host_commands
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, remark, text
 from daemon.config import Config
@@ -79,7 +80,8 @@ def detach(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     if daemon is not None:
         result = daemon.post("detach", {})
     else:
-        result = _directly(settings, lambda orders, now: orders.detach(ACTOR, now))
+        host = host_commands.leave(settings)
+        result = _directly(settings, lambda orders, now: orders.detach(ACTOR, now)) | {"host": host}
     _show(result, as_json)
 
 
@@ -117,15 +119,16 @@ def _directly(
         store = open_store(settings.store_url)
         try:
             async with assembly.hot_engine(settings) as control:
-                journal = Journal(store, settings.engine.url)
                 # Nobody has read a source, so that nothing is known of cards or latencies beforehand.
+                journal, history = Journal(store, settings.engine.url), History()
+                host = assembly.host_lane(settings, control, journal, history)
                 cold = cold_lane(
-                    settings, control, journal, History(), assembly.modes(settings), Notices(time.time)
+                    settings, control, journal, history, assembly.modes(settings), Notices(time.time)
                 )
                 try:
                     if cold is not None:
                         await cold.tick(time.time())
-                    orders = Orders(control, journal, assembly.lock_dir(settings), cold=cold)
+                    orders = Orders(control, journal, assembly.lock_dir(settings), cold=cold, host=host)
                     return await order(orders, time.time())
                 finally:
                     if cold is not None:
