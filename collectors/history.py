@@ -205,7 +205,7 @@ class History:
         Older parts are coarser (one reading in 10 s, then one a minute).
         """
         metric = _metric(name)
-        found = [list(series.points(start, end)) for series in self._matching(name, labels)]
+        found = [series.points(start, end) for series in self._matching(name, labels)]
         if len(found) == 1:
             return found[0]
         by_time: dict[float, list[float]] = {}

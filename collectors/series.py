@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from collectors.metrics import Metric
 from collectors.sample import SERVER, Distribution, Sample
@@ -103,11 +103,10 @@ class Series:
         *counts, total, count = found[0]
         return Distribution(self._bounds, tuple(counts), total, count)
 
-    def points(self, start: float, end: float) -> Iterator[tuple[float, float]]:
+    def points(self, start: float, end: float) -> list[tuple[float, float]]:
         """Time and value (a histogram's count) of the rows in [start, end]."""
-        ring = self._rings.reaching(start)
-        for index in range(*ring.span(start, end)):
-            yield ring.time(index), ring.row(index)[-1]
+        times, values = self.column(start, end, -1)
+        return list(zip(times.tolist(), values.tolist(), strict=True))
 
     def column(self, start: float, end: float, place: int) -> tuple[Floats, Floats]:
         """Times and values at `place` of the rows in [start, end]."""

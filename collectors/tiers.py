@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 MILLISECONDS = 1000.0
-MOST_MILLISECONDS = 2**32 - 1
-"""Seven weeks."""
+MOST_MILLISECONDS = 2**31
+"""Half of what four bytes hold, so that a slot may go on after it: three weeks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Tier:
 
     def __post_init__(self) -> None:
         if self.resolution_seconds > 0.0 and self.keep_seconds * MILLISECONDS > MOST_MILLISECONDS:
-            raise ValueError(f"slots are kept for seven weeks at most, got {self.keep_seconds:g} s")
+            raise ValueError(f"slots are kept for three weeks at most, got {self.keep_seconds:g} s")
 
 
 TIERS = (Tier(0.0, 900.0, 2000), Tier(10.0, 7200.0, 720), Tier(60.0, 86400.0, 1440))
@@ -43,13 +43,14 @@ class Ring:
     Series that were read at the same time still have equal times.
     """
 
-    __slots__ = ("_base", "_mean", "_slot", "_slot_rows", "_tier", "_times", "_values", "_width")
+    __slots__ = ("_base", "_mean", "_overdue", "_slot", "_slot_rows", "_tier", "_times", "_values", "_width")
 
     def __init__(self, tier: Tier, width: int, mean: bool) -> None:
         self._tier = tier
         self._width = width
         self._mean = mean
         self._base = 0
+        self._overdue = -math.inf
         self._times: array[float] | array[int] = array("I" if tier.resolution_seconds > 0.0 else "d")
         self._values = array("d")
         self._slot: float | None = None
@@ -85,7 +86,8 @@ class Ring:
         else:
             self._times.append(time)
         self._values.extend(row)
-        self._trim(time)
+        if time > self._overdue or len(self._times) > self._tier.max_points:
+            self._trim(time)
 
     def _rebased(self, time: float) -> int:
         """Count from the oldest row that is still kept at `time`, and give that time's distance."""
@@ -98,13 +100,12 @@ class Ring:
         return now - self._base
 
     def _trim(self, now: float) -> None:
-        excess = len(self._times) - self._tier.max_points
-        if excess <= 0 and self.time(0) >= now - self._tier.keep_seconds * 1.1:
-            return
         # A tenth at a time, so that the cost of moving the rest is spread.
+        excess = len(self._times) - self._tier.max_points
         drop = max(excess + self._tier.max_points // 10 if excess > 0 else 0, 0)
         drop = max(drop, self.span(-math.inf, now - self._tier.keep_seconds)[1])
         self._drop(min(drop, len(self._times) - 1))
+        self._overdue = self.time(0) + self._tier.keep_seconds * 1.1
 
     def _drop(self, rows: int) -> None:
         del self._times[:rows]
