@@ -196,7 +196,9 @@ def _later(sample: Sample, now: float, age: float) -> Sample:
         # Counted on, as an engine's histograms are: a row that repeats would compress to nothing.
         grown = tuple(count + age * (k + 1) for k, count in enumerate(value.counts))
         total = value.sum + age + age * 0.618 % 1.0  # means that vary, or there is no period to look for
-        return replace(sample, time=now, value=replace(value, counts=grown, sum=total, count=value.count + age))
+        return replace(
+            sample, time=now, value=replace(value, counts=grown, sum=total, count=value.count + age)
+        )
     return replace(sample, time=now, value=value + age % 97.0)
 
 

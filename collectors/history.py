@@ -14,6 +14,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import zip_longest
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -25,23 +27,25 @@ from collectors.series import CLOCK_STEP_SECONDS, Series
 from collectors.tiers import DETAIL_TIERS, TIERS, Floats, Tier
 
 Key = tuple[str, Labels]
+_TIME = attrgetter("time")
 
 
 @dataclass(slots=True)
 class _Given:
-    """A series as one source gave it last: the time of that reading, and in which `add`."""
+    """A series as one source gave it last: that reading, and in which `add`."""
 
     series: Series
-    time: float
-    turn: int
+    sample: Sample
+    turn: int = 0
 
 
 @dataclass(slots=True)
 class _Source:
-    """What a source gives at present, and the time of its newest reading ever."""
+    """What a source gives at present, in which order, and the time of its newest reading ever."""
 
     newest: float = -math.inf
     given: dict[Key, _Given] = field(default_factory=dict)
+    order: list[_Given] = field(default_factory=list)
     turn: int = 0
 
 
@@ -85,28 +89,35 @@ class History:
         """
         self._full.clear()
         at = _Source(math.inf) if source is None else self._sources.setdefault(source, _Source())
-        readings = [
-            one for one in samples if isinstance(one.value, Distribution) or not math.isnan(one.value)
-        ]
-        newest = max((sample.time for sample in readings), default=-math.inf)
+        readings = [one for one in samples if one.value == one.value]
+        newest = max(map(_TIME, readings), default=-math.inf)
         self._follow_clock(newest)
         # Of a series that the source does not give at present only its newest reading tells.
         all_set_back = newest < at.newest - CLOCK_STEP_SECONDS
         at.turn += 1
-        for sample in readings:
-            key = (sample.name, sample.labels)
-            given = at.given.get(key)
+        order: list[_Given] = []
+        for sample, last in zip_longest(readings, at.order[: len(readings)]):
+            given = last
+            # Most sources give the same series in the same order, and to hash their labels is most of the work.
+            if last is None or last.sample.labels is not sample.labels or last.sample.name is not sample.name:
+                given = at.given.get((sample.name, sample.labels))
             if given is None or given.series.dropped:
                 series = self._take(sample, all_set_back)
-                if series is not None:
-                    at.given[key] = _Given(series, sample.time, at.turn)
-                continue
-            set_back = given.turn != at.turn and sample.time < given.time - CLOCK_STEP_SECONDS
-            given.series.add(sample, set_back)
+                if series is None:
+                    continue
+                given = at.given[sample.name, sample.labels] = _Given(series, sample)
+            elif given.sample is not sample:
+                back = given.turn != at.turn and sample.time < given.sample.time - CLOCK_STEP_SECONDS
+                given.series.add(sample, back)
+                given.sample = sample
             given.series.renewed = self._newest
-            given.time, given.turn = sample.time, at.turn
+            if given.turn != at.turn:
+                given.turn = at.turn
+                order.append(given)
+        at.order = order
         if source is not None:
-            self._end(at, [key for key, given in at.given.items() if given.turn != at.turn])
+            if len(order) < len(at.given):
+                self._end(at, [key for key, given in at.given.items() if given.turn != at.turn])
             if newest > -math.inf:
                 at.newest = newest
 
@@ -115,6 +126,7 @@ class History:
         at = self._sources.get(source)
         if at is not None:
             self._end(at, list(at.given))
+            at.order = []
 
     def source_times(self) -> dict[str, float]:
         """Time of the newest sample each source ever gave."""
