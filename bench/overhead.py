@@ -299,6 +299,7 @@ def beside(other: dict[str, float] | None) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Print the tables, or with --json the figures."""
     log.quiet()  # a source that has nothing to read here says so in the table
+    gc.freeze()  # as `trimtab run` does
     found = [measure(shape) for shape in get_args(Shape)]
     other = node_exporter()
     if "--json" in arguments:

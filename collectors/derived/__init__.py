@@ -38,9 +38,9 @@ Derive = Callable[[History, float], Iterator[Sample | Work]]
 """What a finding is: samples from a history as of a time in Unix seconds; unknown is no sample."""
 
 SLICE_SECONDS = 0.005
-"""After this much work the event loop has its turn."""
+"""After this much CPU the event loop has its turn."""
 READING_SECONDS = 0.01
-"""After this much work on findings that are seldom due, the rest waits for the next reading."""
+"""After this much CPU for findings that are seldom due, the rest waits for the next reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,30 +133,41 @@ class DerivedCollector:
         return [sample for state in self._states.values() for sample in state.samples]
 
     async def _go_on(self, finding: Finding, now: float, seconds: float) -> float:
-        """Work on a finding that is due for so many seconds or until it is done; returns the seconds it took."""
+        """Work on a finding that is due for so many seconds of CPU or until it is done; returns what it took."""
         state = self._states[finding.name]
         if state.under_way is None:
             if state.time is not None and 0.0 <= now - state.time < finding.every_seconds:
                 return 0.0
             state.time, state.under_way, state.found = now, finding.derive(self._history, now), []
-        began = turn = time.perf_counter()
+        spent = slice_spent = 0.0
         try:
-            for found in state.under_way:
+            while spent < seconds:
+                began = time.thread_time()
+                found = next(state.under_way, None)
+                took = time.thread_time() - began
+                spent += took
+                slice_spent += took
+                if found is None:
+                    state.under_way, state.samples, state.defect = None, state.found, None
+                    break
                 if isinstance(found, Sample):
                     state.found.append(found)
                 else:
-                    state.found += await asyncio.to_thread(found)
-                at = time.perf_counter()
-                if at - began >= seconds:
-                    return at - began
-                if at - turn > SLICE_SECONDS:
+                    samples, took_there = await asyncio.to_thread(_timed, found)
+                    state.found += samples
+                    spent += took_there
+                if slice_spent > SLICE_SECONDS:
                     await asyncio.sleep(0)
-                    turn = time.perf_counter()
+                    slice_spent = 0.0
         except Exception as failure:  # a defect in one figure must not blind the others
             if state.defect is None:
                 _log.exception("defect in a derived figure", finding=finding.name)
-            state.found, state.defect = [], f"{finding.name}: defect: {type(failure).__name__}: {failure}"
-        else:
-            state.defect = None
-        state.under_way, state.samples = None, state.found
-        return time.perf_counter() - began
+            state.under_way, state.samples = None, []
+            state.defect = f"{finding.name}: defect: {type(failure).__name__}: {failure}"
+        return spent
+
+
+def _timed(work: Work) -> tuple[list[Sample], float]:
+    """What a work gives, and the CPU seconds of its thread."""
+    began = time.thread_time()
+    return work(), time.thread_time() - began

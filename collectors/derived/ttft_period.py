@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from collectors.derived.periodicity import Floats, find_period
+from collectors.derived.periodicity import Floats, PeriodSearch
 from collectors.history import History
 from collectors.sample import Labels, Sample
 
@@ -33,19 +33,20 @@ def means_in_steps(times: Floats, counts: Floats, sums: Floats, edges: Floats) -
 
 
 def works(history: History, now: float) -> Iterator[Sample | Callable[[], list[Sample]]]:
-    """What is to be done for each engine: up to 20 ms for each scale, on arrays that nobody else has."""
+    """What is to be done for each engine: some milliseconds at a time, on arrays that nobody else has."""
     for own in history.every_series("trimtab_engine_ttft_seconds"):
         found: list[tuple[float, float, float]] = []
         for seconds, step in SCALES:
-            yield partial(_look, _series(history, own, now, seconds, step), step, found)
+            search = PeriodSearch(_series(history, own, now, seconds, step))
+            while not search.done:
+                yield partial(_go_on, search)
+            if (period := search.period) is not None:
+                found.append((period.confidence, period.strength, period.steps * step))
         yield from _samples(found, own, now)
 
 
-def _look(series: Floats, step: float, found: list[tuple[float, float, float]]) -> list[Sample]:
-    """Add the likeliest period on one scale: its confidence, strength and seconds."""
-    period = find_period(series)
-    if period is not None:
-        found.append((period.confidence, period.strength, period.steps * step))
+def _go_on(search: PeriodSearch) -> list[Sample]:
+    search.go_on()
     return []
 
 
