@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+_TIMES: str = "d"
+_STAMPS: str = "I"
+"""Whole milliseconds in four bytes."""
 MILLISECONDS = 1000.0
 MOST_MILLISECONDS = 2**31
 """Half of what four bytes hold, so that a slot may go on after it: three weeks."""
@@ -51,7 +54,7 @@ class Ring:
         self._mean = mean
         self._base = 0
         self._overdue = -math.inf
-        self._times: array[float] | array[int] = array("I" if tier.resolution_seconds > 0.0 else "d")
+        self._times: array[float] = array(_STAMPS if tier.resolution_seconds > 0.0 else _TIMES, ())
         self._values = array("d")
         self._slot: float | None = None
         self._slot_rows = 0
@@ -96,7 +99,7 @@ class Ring:
         stamps = [self._base + int(stamp) for stamp in self._times]
         now = int(time * MILLISECONDS)
         self._base = stamps[0] if stamps else now
-        self._times = array("I", [stamp - self._base for stamp in stamps])
+        self._times = array(_STAMPS, [stamp - self._base for stamp in stamps])
         return now - self._base
 
     def _trim(self, now: float) -> None:
