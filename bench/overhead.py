@@ -31,6 +31,7 @@ import psutil
 
 from collectors.history import History
 from collectors.metrics import METRICS
+from collectors.npu_exporter.npu_exporter_links import SHARES, NpuExporterLinksCollector
 from collectors.runner import Runner
 from collectors.sample import Distribution, Sample
 from daemon import assembly, log, paths
@@ -252,6 +253,8 @@ def measure(shape: Shape, chips: int = CHIPS, count: int = 24, days: float = 7.0
     with node(shape, chips) as config:
         first = assembly.runner(config, History())
         intervals = first.intervals
+        if NpuExporterLinksCollector.name in intervals:
+            intervals[NpuExporterLinksCollector.name] *= SHARES  # each device is read anew so seldom
         samples = asyncio.run(_what_each_gives(first))
         history = History()
         feed(history, samples, intervals, time.time())

@@ -198,7 +198,7 @@ def test_a_shared_page_that_nobody_waits_for_is_given_up() -> None:
 
 
 def test_all_who_share_a_page_are_told_that_it_failed() -> None:
-    async def scenario(shared: SharedPage) -> list[str | BaseException]:
+    async def scenario(shared: SharedPage) -> tuple[str | BaseException, ...]:
         return await asyncio.gather(shared.fetch(), shared.fetch(), return_exceptions=True)
 
     with page_server(PageServer(status=503)) as server:
