@@ -89,7 +89,7 @@ class History:
         """
         self._full.clear()
         at = _Source(math.inf) if source is None else self._sources.setdefault(source, _Source())
-        readings = [one for one in samples if one.value == one.value]
+        readings = [one for one in samples if one.value == one.value or isinstance(one.value, Distribution)]
         newest = max(map(_TIME, readings), default=-math.inf)
         self._follow_clock(newest)
         # Of a series that the source does not give at present only its newest reading tells.
