@@ -21,7 +21,7 @@ from change.knobs import differences
 from daemon.engine.hot import HotEngine
 from store import open_store
 from store.models import Campaign, JournalEntry, Trial
-from tests.real.engine import RealEngine
+from tests.real.engine import PATIENCE_SECONDS, RealEngine
 from tests.real.traffic import Traffic
 
 LEASE_SECONDS = 6.0
@@ -51,6 +51,7 @@ def configuration(engine: RealEngine, folder: Path) -> Path:
             "url": engine.url,
             "token_file": str(engine.token_file),
             "run_dir": str(folder / "run"),
+            "timeout_seconds": PATIENCE_SECONDS,
         },
         "tune": {
             "objective": {"name": "itl", "quantile": 0.5},
@@ -75,7 +76,7 @@ async def crashes(engine: RealEngine, folder: Path, count: int, seed: int) -> tu
     load = asyncio.create_task(traffic.run(count * (TRIAL_WAIT_SECONDS + START_WAIT_SECONDS)))
     found: list[Crash] = []
     try:
-        async with HotEngine(engine.url, token=engine.token) as control:
+        async with engine.hot() as control:
             incumbent = (await control.state()).values
             for _ in range(count):
                 found.append(await _crash(control, incumbent, path, folder, moments))

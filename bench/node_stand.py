@@ -1,4 +1,4 @@
-"""A large node to be watched: its sources as files and pages that never change, served by a process of its own.
+"""A large node to be watched: its sources as files and pages, served by a process of its own.
 
 `python -m bench.node_stand FOLDER CHIPS ENGINES` writes an `npu-smi` into FOLDER and prints the engines' addresses.
 """
@@ -9,6 +9,8 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -59,14 +61,18 @@ def engine_page(seed: int, samples: int = 600) -> str:
 
 
 def npu_exporter_page(chips: int, stamp: float) -> str:
-    """npu-exporter's page of so many chips, read at `stamp` (Unix seconds): the figures that any chip has."""
+    """npu-exporter's page of so many chips, read at `stamp` (Unix seconds): the figures that any chip has.
+
+    All but the states change from second to second.
+    """
     place = 'namespace="serving",pod_name="engine-0",container_name="engine"'
     lines: list[str] = []
-    for name in dict.fromkeys(row.theirs for row in ROWS if "{" not in row.theirs):
+    for name, is_state in {row.theirs: row.flag for row in ROWS if "{" not in row.theirs}.items():
         lines += [f"# HELP {name} A figure.", f"# TYPE {name} gauge"]
         for chip in range(chips):
             own = f'id="{chip}",model_name="910B3",vdie_id="VDIE{chip}",pcie_bus_info="0000:{chip:02X}:00.0"'
-            lines.append(f"{name}{{{own},{place}}} {1 + chip % 2} {1000 * stamp:.0f}")
+            value = 1 if is_state else 1 + (chip + int(stamp)) % 90
+            lines.append(f"{name}{{{own},{place}}} {value} {1000 * stamp:.0f}")
     return "\n".join(lines) + "\n"
 
 
@@ -111,14 +117,14 @@ def write_log(folder: Path, lines: int = 2000) -> Path:
     return path
 
 
-def serve(page: str) -> str:
-    """Serve a page at every path of a free loopback port, from a thread; returns the address."""
-    body = page.encode()
+def serve(page: Callable[[], str]) -> str:
+    """Serve a page, made anew each time, at every path of a free loopback port; returns the address."""
 
     class Answer(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            body = page().encode()
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
@@ -137,10 +143,12 @@ def main(arguments: list[str]) -> int:
     """Serve until standard input ends."""
     folder, chips, engines = Path(arguments[0]), int(arguments[1]), int(arguments[2])
     tool = write_tool(folder, chips)
+    pages = [engine_page(seed) for seed in range(1, engines + 1)]
     there = {
         "npu_smi": str(tool),
-        "engines": [serve(engine_page(seed)) for seed in range(1, engines + 1)],
-        "npu_exporter": serve(npu_exporter_page(chips, time.time())) + "/metrics",
+        "engines": [serve(partial(str, page)) for page in pages],
+        # Stamped ahead, which readers take for now: also passes that are made ahead of the clock are of fresh readings.
+        "npu_exporter": serve(lambda: npu_exporter_page(chips, time.time() + 3600.0)) + "/metrics",
         "log": str(write_log(folder)),
     }
     print(json.dumps(there), flush=True)

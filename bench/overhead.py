@@ -30,6 +30,8 @@ from typing import Any, Literal, get_args
 import psutil
 
 from collectors.history import History
+from collectors.metrics import METRICS
+from collectors.npu_exporter.npu_exporter_links import SHARES, NpuExporterLinksCollector
 from collectors.runner import Runner
 from collectors.sample import Distribution, Sample
 from daemon import assembly, log, paths
@@ -39,9 +41,13 @@ Shape = Literal["node", "sidecar"]
 CHIPS = 64
 ENGINES = 2
 WARM_UP_PASSES = 3
+PASS_SECONDS = 10.0
+"""Between two passes: what is seldom due falls due among them."""
 WATCH_SECONDS = 2.5
 """In which npu-smi's watch gives its first rows."""
 FED_SECONDS = 900.0
+FED_BEFORE_SECONDS = 13 * 3600.0
+"""Figures of which half a day counts are fed for longer, once a minute."""
 HOUR = 3600.0
 DAY = 24 * HOUR
 PACES = ((0.3 * HOUR, 0.0), (2.2 * HOUR, 10.0), (25 * HOUR, 60.0))
@@ -122,14 +128,14 @@ def everything(shape: Shape, folder: Path, there: dict[str, Any]) -> Config:
 
 
 async def passes(runner: Runner, count: int) -> tuple[list[float], list[Source]]:
-    """CPU milliseconds of whole passes, and of each source alone."""
+    """CPU milliseconds of whole passes, as if they were `PASS_SECONDS` apart, and of each source alone."""
     for _ in range(WARM_UP_PASSES):
         await runner.once(time.time())
     await asyncio.sleep(WATCH_SECONDS)
     whole: list[float] = []
-    for _ in range(count):
+    for number in range(1, count + 1):
         began = time.process_time()
-        await runner.once(time.time())
+        await runner.once(time.time() + number * PASS_SECONDS)
         whole.append(1e3 * (time.process_time() - began))
     alone: list[Source] = []
     for name in runner.names:
@@ -137,7 +143,7 @@ async def passes(runner: Runner, count: int) -> tuple[list[float], list[Source]]
         samples: list[Sample] = []
         for _ in range(count):
             began = time.process_time()
-            samples = await runner.once(time.time(), name)
+            samples = await runner.once(time.time() + count * PASS_SECONDS, name)
             taken.append(1e3 * (time.process_time() - began))
         failed = next((one.error for one in runner.health() if one.name == name), None)
         alone.append(Source(name, len(samples), median(taken), failed))
@@ -145,12 +151,18 @@ async def passes(runner: Runner, count: int) -> tuple[list[float], list[Source]]
 
 
 def feed(history: History, samples: dict[str, list[Sample]], intervals: dict[str, float], end: float) -> None:
-    """Give a history a quarter of an hour of these samples before `end`, so that figures can be derived of it."""
+    """Give a history half a day of these samples before `end`, so that figures can be derived of it."""
+    start = end - FED_BEFORE_SECONDS
     for name, found in samples.items():
+        # Single links are kept for an hour only, and nothing is derived of them.
+        lasting = [sample for sample in found if not METRICS[sample.name].detail]
+        for step in range(int((FED_BEFORE_SECONDS - FED_SECONDS) / 60.0)):
+            now = start + step * 60.0
+            history.add([_later(sample, now, now - start) for sample in lasting], name)
         steps = int(FED_SECONDS / intervals[name])
         for step in range(steps):
             now = end - (steps - step) * intervals[name]
-            history.add([_later(sample, now, now - end + FED_SECONDS) for sample in found], name)
+            history.add([_later(sample, now, now - start) for sample in found], name)
 
 
 def week(
@@ -184,7 +196,10 @@ def _later(sample: Sample, now: float, age: float) -> Sample:
     if isinstance(value, Distribution):
         # Counted on, as an engine's histograms are: a row that repeats would compress to nothing.
         grown = tuple(count + age * (k + 1) for k, count in enumerate(value.counts))
-        return replace(sample, time=now, value=replace(value, counts=grown, count=value.count + age))
+        total = value.sum + age + age * 0.618 % 1.0  # means that vary, or there is no period to look for
+        return replace(
+            sample, time=now, value=replace(value, counts=grown, sum=total, count=value.count + age)
+        )
     return replace(sample, time=now, value=value + age % 97.0)
 
 
@@ -232,12 +247,14 @@ def _scrape(port: int, patience: float = 0.0) -> None:
             time.sleep(0.1)
 
 
-def measure(shape: Shape, chips: int = CHIPS, count: int = 20, days: float = 7.0) -> Overhead:
+def measure(shape: Shape, chips: int = CHIPS, count: int = 24, days: float = 7.0) -> Overhead:
     """All figures of one shape."""
     figures = Overhead(shape)
     with node(shape, chips) as config:
         first = assembly.runner(config, History())
         intervals = first.intervals
+        if NpuExporterLinksCollector.name in intervals:
+            intervals[NpuExporterLinksCollector.name] *= SHARES  # each device is read anew so seldom
         samples = asyncio.run(_what_each_gives(first))
         history = History()
         feed(history, samples, intervals, time.time())
@@ -285,6 +302,7 @@ def beside(other: dict[str, float] | None) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Print the tables, or with --json the figures."""
     log.quiet()  # a source that has nothing to read here says so in the table
+    gc.freeze()  # as `trimtab run` does
     found = [measure(shape) for shape in get_args(Shape)]
     other = node_exporter()
     if "--json" in arguments:

@@ -14,8 +14,7 @@ from typing import Any
 import yaml
 
 from change.engine import Values
-from daemon.engine.hot import HotEngine
-from tests.real.engine import RealEngine, warm_up
+from tests.real.engine import PATIENCE_SECONDS, RealEngine, warm_up
 from tests.real.traffic import Traffic, TrafficReport
 
 RATE = 8.0
@@ -51,6 +50,7 @@ def configuration(
             "url": engine.url,
             "token_file": str(engine.token_file),
             "run_dir": str(folder / "run"),
+            "timeout_seconds": PATIENCE_SECONDS,
         },
         "slo": dict(slo),
         "tune": {
@@ -92,13 +92,13 @@ async def run_campaign(
 
 async def values(engine: RealEngine) -> Values:
     """What the engine holds."""
-    async with HotEngine(engine.url, token=engine.token) as control:
+    async with engine.hot() as control:
         return (await control.state()).values
 
 
 async def ttft_p50(engine: RealEngine, seconds: float, seed: int) -> float:
     """Median TTFT in seconds of what the engine holds, under the campaigns' traffic, by the plugin's own timings."""
-    async with HotEngine(engine.url, token=engine.token) as control:
+    async with engine.hot() as control:
         since = (await control.requests(0)).next_since
         await Traffic(engine, RATE, seed=seed).run(seconds)
         records = (await control.requests(since)).records
@@ -107,7 +107,7 @@ async def ttft_p50(engine: RealEngine, seconds: float, seed: int) -> float:
 
 async def restore(engine: RealEngine, values: Values) -> None:
     """Give the engine back what it held, so that the next campaign begins where the last one did."""
-    async with HotEngine(engine.url, token=engine.token) as control:
+    async with engine.hot() as control:
         state = await control.state()
         await control.set_knobs(values, if_epoch=state.epoch, lease_seconds=None)
 

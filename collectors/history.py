@@ -11,101 +11,42 @@ asks for that label, so that a reader who asks for none reads the tuned engine a
 from __future__ import annotations
 
 import math
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import zip_longest
+from operator import attrgetter
 from typing import Literal
+
+import numpy as np
 
 from collectors.combine import combine_distributions, combine_values, quantile
 from collectors.metrics import METRICS, Metric
 from collectors.sample import SERVER, Distribution, Labels, Sample
-from collectors.tiers import DETAIL_TIERS, TIERS, Rings, Tier
+from collectors.series import CLOCK_STEP_SECONDS, Series
+from collectors.tiers import DETAIL_TIERS, TIERS, Floats, Tier
 
-CLOCK_STEP_SECONDS = 5.0
-"""A source that gives a reading this much older than the one before tells that the clock was set back."""
+Key = tuple[str, Labels]
+_TIME = attrgetter("time")
 
 
-class _Series:
-    """One name and label set."""
+@dataclass(slots=True)
+class _Given:
+    """A series as one source gave it last: that reading, and in which `add`."""
 
-    __slots__ = (
-        "_bounds",
-        "_carried",
-        "_raw",
-        "_rings",
-        "_tiers",
-        "ended",
-        "last",
-        "metric",
-        "of_another_server",
-        "renewed",
-    )
+    series: Series
+    sample: Sample
+    turn: int = 0
 
-    def __init__(self, metric: Metric, first: Sample, tiers: Sequence[Tier], now: float) -> None:
-        self.metric = metric
-        self.of_another_server = any(label == SERVER for label, _ in first.labels)
-        self._tiers = tiers
-        self.ended = False
-        self.renewed = now
-        self._restart(first)
 
-    def _restart(self, first: Sample) -> None:
-        value = first.value
-        self._bounds = value.bounds if isinstance(value, Distribution) else ()
-        row = _row(value)
-        self._raw = row
-        self._carried = [0.0] * len(row)
-        self._rings = Rings(len(row), self.metric.kind == "gauge", self._tiers)
-        self._rings.append(first.time, row)
-        self.last = first
+@dataclass(slots=True)
+class _Source:
+    """What a source gives at present, in which order, and the time of its newest reading ever."""
 
-    def add(self, sample: Sample, clock_was_set_back: bool) -> None:
-        self.ended = False
-        if sample.time <= self.last.time:
-            # Else another source has read it since.
-            if clock_was_set_back and sample.time < self.last.time - CLOCK_STEP_SECONDS:
-                self._restart(sample)
-            return
-        value = sample.value
-        if isinstance(value, Distribution) and value.bounds != self._bounds:
-            self._restart(sample)
-            return
-        row = _row(value)
-        if self.metric.kind != "gauge" and _was_reset(self._raw, row, bool(self._bounds)):
-            self._carried = [carried + raw for carried, raw in zip(self._carried, self._raw, strict=True)]
-        self._raw = row
-        self._rings.append(sample.time, [raw + c for raw, c in zip(row, self._carried, strict=True)])
-        self.last = sample
-
-    def increase(self, start: float, end: float) -> tuple[tuple[float, ...], float] | None:
-        """What was counted between the first and last row in [start, end], and the seconds between them."""
-        ring = self._rings.reaching(start)
-        low, high = ring.span(start, end)
-        if high - low < 2:
-            return None
-        first, last = ring.row(low), ring.row(high - 1)
-        grown = tuple(b - a for a, b in zip(first, last, strict=True))
-        return grown, ring.time(high - 1) - ring.time(low)
-
-    def grown(self, start: float, end: float) -> Distribution | None:
-        """The histogram of what was observed in the window."""
-        found = self.increase(start, end)
-        if found is None:
-            return None
-        *counts, total, count = found[0]
-        return Distribution(self._bounds, tuple(counts), total, count)
-
-    def points(self, start: float, end: float) -> Iterator[tuple[float, float]]:
-        """Time and value (a histogram's count) of the rows in [start, end]."""
-        ring = self._rings.reaching(start)
-        for index in range(*ring.span(start, end)):
-            yield ring.time(index), ring.row(index)[-1]
-
-    def column(self, start: float, end: float, place: int) -> tuple[array[float], array[float]]:
-        return self._rings.reaching(start).column(start, end, place)
-
-    def held(self) -> int:
-        return self._rings.points()
+    newest: float = -math.inf
+    given: dict[Key, _Given] = field(default_factory=dict)
+    order: list[_Given] = field(default_factory=list)
+    turn: int = 0
 
 
 class History:
@@ -129,9 +70,8 @@ class History:
         self._limits = {False: max_series, True: max_details}
         self._stale_seconds = stale_seconds
         self._tiers = tiers
-        self._by_name: dict[str, dict[Labels, _Series]] = {}
-        self._of_source: dict[str, dict[tuple[str, Labels], float]] = {}
-        self._source_time: dict[str, float] = {}
+        self._by_name: dict[str, dict[Labels, Series]] = {}
+        self._sources: dict[str, _Source] = {}
         self._counts = {False: 0, True: 0}
         self._newest = -math.inf
         self._full: set[bool] = set()
@@ -148,33 +88,49 @@ class History:
         a name that METRICS does not have.
         """
         self._full.clear()
-        given: dict[tuple[str, Labels], float] = {}
-        before = {} if source is None else self._of_source.get(source, {})
-        last = math.inf if source is None else self._source_time.get(source, -math.inf)
-        readings = [
-            one for one in samples if isinstance(one.value, Distribution) or not math.isnan(one.value)
-        ]
-        newest = max((sample.time for sample in readings), default=-math.inf)
+        at = _Source(math.inf) if source is None else self._sources.setdefault(source, _Source())
+        readings = [one for one in samples if one.value == one.value or isinstance(one.value, Distribution)]
+        newest = max(map(_TIME, readings), default=-math.inf)
         self._follow_clock(newest)
-        for sample in readings:
-            key = (sample.name, sample.labels)
-            # Of a series that it does not give at present only its newest reading tells.
-            then, now = (before[key], sample.time) if key in before else (last, newest)
-            if self._take(sample, clock_was_set_back=now < then - CLOCK_STEP_SECONDS):
-                given[key] = sample.time
+        # Of a series that the source does not give at present only its newest reading tells.
+        all_set_back = newest < at.newest - CLOCK_STEP_SECONDS
+        at.turn += 1
+        order: list[_Given] = []
+        for sample, last in zip_longest(readings, at.order[: len(readings)]):
+            given = last
+            # Most sources give the same series in the same order, and to hash their labels is most of the work.
+            if last is None or last.sample.labels is not sample.labels or last.sample.name is not sample.name:
+                given = at.given.get((sample.name, sample.labels))
+            if given is None or given.series.dropped:
+                series = self._take(sample, all_set_back)
+                if series is None:
+                    continue
+                given = at.given[sample.name, sample.labels] = _Given(series, sample)
+            elif given.sample is not sample:
+                back = given.turn != at.turn and sample.time < given.sample.time - CLOCK_STEP_SECONDS
+                given.series.add(sample, back)
+                given.sample = sample
+            given.series.renewed = self._newest
+            if given.turn != at.turn:
+                given.turn = at.turn
+                order.append(given)
+        at.order = order
         if source is not None:
-            self._of_source[source] = given
-            self._end(before.keys() - given.keys())
+            if len(order) < len(at.given):
+                self._end(at, [key for key, given in at.given.items() if given.turn != at.turn])
             if newest > -math.inf:
-                self._source_time[source] = newest
+                at.newest = newest
 
     def end(self, source: str) -> None:
         """Say that a source could not be read: what it alone gave is not live until it gives it again."""
-        self._end(set(self._of_source.pop(source, {})))
+        at = self._sources.get(source)
+        if at is not None:
+            self._end(at, list(at.given))
+            at.order = []
 
     def source_times(self) -> dict[str, float]:
         """Time of the newest sample each source ever gave."""
-        return dict(self._source_time)
+        return {name: at.newest for name, at in self._sources.items() if at.newest > -math.inf}
 
     def latest(self, name: str, labels: Labels | None = None) -> Sample | None:
         """The last reading of the live series that carry `labels` (all if None), combined; else None.
@@ -261,7 +217,7 @@ class History:
         Older parts are coarser (one reading in 10 s, then one a minute).
         """
         metric = _metric(name)
-        found = [list(series.points(start, end)) for series in self._matching(name, labels)]
+        found = [series.points(start, end) for series in self._matching(name, labels)]
         if len(found) == 1:
             return found[0]
         by_time: dict[float, list[float]] = {}
@@ -272,7 +228,7 @@ class History:
 
     def column(
         self, name: str, labels: Labels, start: float, end: float, part: Literal["value", "sum"] = "value"
-    ) -> tuple[array[float], array[float]]:
+    ) -> tuple[Floats, Floats]:
         """Times and values in [start, end] of the one series with exactly these labels; empty if unknown.
 
         Values are those of `range`; `part` "sum" is a histogram's sum of what was observed since first seen.
@@ -282,31 +238,29 @@ class History:
             raise ValueError(f"{name} is a {metric.kind}: it has no sum")
         series = self._by_name.get(name, {}).get(labels)
         if series is None:
-            return array("d"), array("d")
+            return np.empty(0), np.empty(0)
         return series.column(start, end, -2 if part == "sum" else -1)
 
     def held_points(self) -> int:
         """Rows held in all tiers, for the test of the memory bound."""
         return sum(series.held() for of_name in self._by_name.values() for series in of_name.values())
 
-    def _take(self, sample: Sample, clock_was_set_back: bool) -> bool:
+    def _take(self, sample: Sample, clock_was_set_back: bool) -> Series | None:
         metric = _metric(sample.name)
-        if isinstance(sample.value, Distribution) != (metric.kind == "histogram"):
-            raise ValueError(f"{sample.name} is a {metric.kind}, got {type(sample.value).__name__}")
         of_name = self._by_name.setdefault(sample.name, {})
-        known = of_name.get(sample.labels)
-        if known is not None:
-            known.add(sample, clock_was_set_back)
-            known.renewed = self._newest
-            return True
+        series = of_name.get(sample.labels)
+        if series is not None:
+            series.add(sample, clock_was_set_back)
+            series.renewed = self._newest
+            return series
         detail = metric.detail
         if self._counts[detail] >= self._limits[detail] and not self._make_room(detail):
             self.refused += 1
-            return False
+            return None
         tiers = DETAIL_TIERS if detail else self._tiers
-        of_name[sample.labels] = _Series(metric, sample, tiers, self._newest)
+        series = of_name[sample.labels] = Series(metric, sample, tiers, self._newest)
         self._counts[detail] += 1
-        return True
+        return series
 
     def _make_room(self, detail: bool) -> bool:
         if detail in self._full:
@@ -323,34 +277,31 @@ class History:
             return False
         # A tenth of the room at once: a churn of series must not cost a search each.
         for _, name, key in sorted(gone)[: max(1, self._limits[detail] // 10)]:
-            del self._by_name[name][key]
+            self._by_name[name].pop(key).dropped = True
             self._counts[detail] -= 1
         return True
 
-    def _end(self, keys: set[tuple[str, Labels]]) -> None:
-        if not keys:
-            return
-        for name, key in keys.difference(*self._of_source.values()):
-            series = self._by_name.get(name, {}).get(key)
-            if series is not None:
-                series.ended = True
+    def _end(self, at: _Source, keys: Iterable[Key]) -> None:
+        for key in keys:
+            series = at.given.pop(key).series
+            series.ended = not any(key in other.given for other in self._sources.values())
 
     def _follow_clock(self, newest: float) -> None:
         if newest > self._newest or -math.inf < newest < self._newest - self._stale_seconds:
             self._newest = newest
 
-    def _live(self, series: _Series, now: float | None = None) -> bool:
+    def _live(self, series: Series, now: float | None = None) -> bool:
         newest = self._newest if now is None else max(now, self._newest)
         return not series.ended and newest - series.renewed <= self._stale_seconds
 
-    def _matching(self, name: str, labels: Labels | None) -> list[_Series]:
+    def _matching(self, name: str, labels: Labels | None) -> list[Series]:
         _metric(name)
         of_name = self._by_name.get(name, {})
         if labels is not None and labels in of_name:
             return [of_name[labels]]
         return [series for _, series in self._carrying(name, labels)]
 
-    def _carrying(self, name: str, labels: Labels | None) -> list[tuple[Labels, _Series]]:
+    def _carrying(self, name: str, labels: Labels | None) -> list[tuple[Labels, Series]]:
         """The series that carry all of `labels`, in order; those of another server only where it is asked for."""
         _metric(name)
         wanted = set(labels or ())
@@ -368,20 +319,6 @@ def _metric(name: str) -> Metric:
         near = get_close_matches(name, METRICS, n=1)
         raise ValueError(f"no metric {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
     return metric
-
-
-def _row(value: float | Distribution) -> tuple[float, ...]:
-    if isinstance(value, Distribution):
-        return (*value.counts, value.sum, value.count)
-    return (value,)
-
-
-def _was_reset(before: Sequence[float], now: Sequence[float], histogram: bool) -> bool:
-    if not histogram:
-        return now[0] < before[0]
-    if now[-1] < before[-1]:
-        return True
-    return any(new < old for old, new in zip(before[:-2], now[:-2], strict=True))
 
 
 def _combine(values: Sequence[float | Distribution], metric: Metric) -> float | Distribution:

@@ -89,6 +89,30 @@ class PageSource:
         return text
 
 
+class SharedPage:
+    """A page that several sources read: who asks for it while it is being fetched gets the same text."""
+
+    def __init__(self, source: PageSource) -> None:
+        self.url = source.url
+        self._source = source
+        self._fetching: asyncio.Task[str] | None = None
+        self._waiting = 0
+
+    async def fetch(self) -> str:
+        """As `PageSource.fetch`."""
+        if self._fetching is None:
+            self._fetching = asyncio.create_task(self._source.fetch())
+        fetching = self._fetching
+        self._waiting += 1
+        try:
+            return await asyncio.shield(fetching)  # one who gives up takes it from no other
+        finally:
+            self._waiting -= 1
+            if self._waiting == 0:
+                self._fetching = None
+                fetching.cancel()
+
+
 def tls_context(secure: bool, verify: bool, ca_file: Path | None) -> ssl.SSLContext:
     """The context of every request, made once: loading the certificates costs more than a scrape."""
     if secure and verify:

@@ -17,8 +17,8 @@ from collectors.sample import Distribution, Labels
 Shape = Literal["scalar", "histogram"]
 
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\\n]|\\.)*)"\s*(?:,\s*|$)')
-_STAMP = re.compile(r"-?[0-9]{1,18}")
-_VALUE = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|[iI]nf|[nN]a[nN])")
+STAMP = re.compile(r"-?[0-9]{1,18}")
+VALUE = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|[iI]nf|[nN]a[nN])")
 _BLANKS = ("\t", " ")
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", '"': '"', "\\": "\\"}
@@ -78,9 +78,7 @@ class PageParser:
             brace = line.find("{")
             target = wanted.get(line[:brace] if brace >= 0 else line.partition(" ")[0])
             if target is None:
-                if line[:1] not in _BLANKS and "\t" not in line and " {" not in line:
-                    continue
-                target = wanted.get(_spaced_name(line))
+                target = self._oddly_written(line)
                 if target is None:
                     continue
             family, part = target
@@ -102,11 +100,17 @@ class PageParser:
         )
         return points
 
+    def needs(self, line: str) -> bool:
+        """Whether a line is of a needed family."""
+        name = line.partition("{" if "{" in line else " ")[0]
+        return name in self._wanted or self._oddly_written(line) is not None
 
-def _spaced_name(line: str) -> str:
-    """The name on a line with blanks where writers seldom put them."""
-    words = line.partition("{")[0].split(None, 1)
-    return words[0] if words else ""
+    def _oddly_written(self, line: str) -> tuple[str, str] | None:
+        """What a line is of that has blanks where writers seldom put them."""
+        if line[:1] not in _BLANKS and "\t" not in line and " {" not in line:
+            return None
+        words = line.partition("{")[0].split(None, 1)
+        return self._wanted.get(words[0]) if words else None
 
 
 def _read_line(line: str, brace: int, number: int) -> tuple[Labels, float | None, float, float | None]:
@@ -122,11 +126,11 @@ def _read_line(line: str, brace: int, number: int) -> tuple[Labels, float | None
         fields = line[close + 1 :].split()
     else:
         fields = line.split()[1:]
-    if not 1 <= len(fields) <= 2 or _VALUE.fullmatch(fields[0]) is None:
+    if not 1 <= len(fields) <= 2 or VALUE.fullmatch(fields[0]) is None:
         raise PageError(f"line {number}: no value in {line[:120]!r}")
     time = None
     if len(fields) == 2:
-        if _STAMP.fullmatch(fields[1]) is None:
+        if STAMP.fullmatch(fields[1]) is None:
             raise PageError(f"line {number}: the timestamp of {line[:120]!r} is not a whole number")
         time = int(fields[1]) / 1000.0
     return pairs, bound, float(fields[0]), time
@@ -149,7 +153,7 @@ def _read_labels(block: str) -> tuple[Labels, float | None] | None:
     bound_text = pairs.pop("le", None)
     if bound_text is None:
         return tuple(sorted(pairs.items())), None
-    if _VALUE.fullmatch(bound_text) is None:
+    if VALUE.fullmatch(bound_text) is None:
         return None
     return tuple(sorted(pairs.items())), float(bound_text)
 

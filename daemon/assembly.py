@@ -22,6 +22,7 @@ from collectors.npu_smi.npu_smi import NpuSmiCollector
 from collectors.npu_smi.npu_smi_details import NpuSmiDetailsCollector
 from collectors.npu_smi.npu_smi_watch import NpuSmiWatchCollector
 from collectors.npu_smi.program import NpuSmi
+from collectors.page import PageSource, SharedPage
 from collectors.runner import Runner
 from collectors.sample import Collector, CollectorError
 from daemon import credentials
@@ -41,6 +42,9 @@ from daemon.modes import Modes
 from daemon.paths import ascend_log_dir, state_dir
 from daemon.quiet_hours import QuietHours
 from daemon.sections.collect import NpuSmiSource
+
+NPU_EXPORTER_SECONDS = 4.0
+"""Longest wait for its page, which is long: less than the five seconds between two readings."""
 
 
 def hot_engine(config: Config) -> HotEngine:
@@ -91,9 +95,10 @@ def collectors(config: Config, history: History, *, lasting: bool = True) -> lis
             found += _npu_smi(npu_smi, settings)
         exporter = collect.npu_exporter
         if exporter.url is not None:
+            page = SharedPage(PageSource(exporter.url, timeout_seconds=NPU_EXPORTER_SECONDS))
             found += [
-                NpuExporterCollector(exporter.url, interval_seconds=exporter.interval_seconds),
-                NpuExporterLinksCollector(exporter.url, interval_seconds=exporter.links_interval_seconds),
+                NpuExporterCollector(page, interval_seconds=exporter.interval_seconds),
+                NpuExporterLinksCollector(page, interval_seconds=exporter.links_interval_seconds),
             ]
     except (ValueError, CollectorError) as error:
         raise ConfigError(str(error)) from error

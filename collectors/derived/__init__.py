@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,11 +34,13 @@ _log = structlog.get_logger("collectors")
 
 Work = Callable[[], list[Sample]]
 """What takes long and works on figures taken from the history before: it is done on a thread."""
-Derive = Callable[[History, float], Iterator[Sample] | Iterator[Work]]
+Derive = Callable[[History, float], Iterator[Sample | Work]]
 """What a finding is: samples from a history as of a time in Unix seconds; unknown is no sample."""
 
 SLICE_SECONDS = 0.005
-"""After this much work the event loop has its turn."""
+"""After this much CPU the event loop has its turn."""
+READING_SECONDS = 0.01
+"""After this much CPU for findings that are seldom due, the rest waits for the next reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +73,21 @@ def all_findings(engines: Engines = ()) -> tuple[Finding, ...]:
 
 
 @dataclass(slots=True)
-class _Last:
+class _State:
+    """What a finding gave last, and how far it is with what it gives next."""
+
     time: float | None = None
     samples: list[Sample] = field(default_factory=list)
     defect: str | None = None
+    under_way: Iterator[Sample | Work] | None = None
+    found: list[Sample] = field(default_factory=list)
 
 
 class DerivedCollector:
     """Reads the history instead of a device.
 
-    A finding that is not due yet gives what it gave last, with the time of then.
+    A finding that is not due yet, or not yet done, gives what it gave last, with the time of then. Those that are due
+    at every reading are done in it; of the others only so much as takes `reading_seconds`, the first time all.
     """
 
     name = "derived"
@@ -90,43 +99,75 @@ class DerivedCollector:
         interval_seconds: float = 10.0,
         findings: Sequence[Finding] | None = None,
         engines: Engines = (),
+        reading_seconds: float = READING_SECONDS,
     ) -> None:
         self.interval_seconds = interval_seconds
         self.notes: tuple[str, ...] = ()
         self._history = history
         self._findings = tuple(findings) if findings is not None else all_findings(engines)
-        self._last = {finding.name: _Last() for finding in self._findings}
+        self._quick = [finding for finding in self._findings if finding.every_seconds <= 0.0]
+        self._slow = deque(finding for finding in self._findings if finding.every_seconds > 0.0)
+        self._reading_seconds = reading_seconds
+        self._states = {finding.name: _State() for finding in self._findings}
 
     async def collect(self, now: float) -> list[Sample]:
         """All findings as of `now`; one that is defective is noted and the others stand.
 
         Raises CollectorError if all are defective.
         """
-        for finding in self._findings:
-            last = self._last[finding.name]
-            if last.time is None or not 0.0 <= now - last.time < finding.every_seconds:
-                await self._derive(finding, last, now)
-        notes = [last.defect for last in self._last.values() if last.defect is not None]
+        for finding in self._quick:
+            await self._go_on(finding, now, math.inf)
+        left = self._reading_seconds
+        for _ in range(len(self._slow)):
+            if left <= 0.0:
+                break
+            finding = self._slow[0]
+            self._slow.rotate(-1)  # who had its turn goes to the end: none waits for ever
+            first = self._states[finding.name].time is None
+            took = await self._go_on(finding, now, math.inf if first else left)
+            left -= 0.0 if first else took
+        notes = [state.defect for state in self._states.values() if state.defect is not None]
         if notes and len(notes) == len(self._findings):
             raise CollectorError(f"no figure could be derived: {notes[0]}")
         self.notes = tuple(notes)
-        return [sample for last in self._last.values() for sample in last.samples]
+        return [sample for state in self._states.values() for sample in state.samples]
 
-    async def _derive(self, finding: Finding, last: _Last, now: float) -> None:
-        samples: list[Sample] = []
-        began = time.perf_counter()
-        defect: str | None = None
+    async def _go_on(self, finding: Finding, now: float, seconds: float) -> float:
+        """Work on a finding that is due for so many seconds of CPU or until it is done; returns what it took."""
+        state = self._states[finding.name]
+        if state.under_way is None:
+            if state.time is not None and 0.0 <= now - state.time < finding.every_seconds:
+                return 0.0
+            state.time, state.under_way, state.found = now, finding.derive(self._history, now), []
+        spent = slice_spent = 0.0
         try:
-            for found in finding.derive(self._history, now):
+            while spent < seconds:
+                began = time.thread_time()
+                found = next(state.under_way, None)
+                took = time.thread_time() - began
+                spent += took
+                slice_spent += took
+                if found is None:
+                    state.under_way, state.samples, state.defect = None, state.found, None
+                    break
                 if isinstance(found, Sample):
-                    samples.append(found)
+                    state.found.append(found)
                 else:
-                    samples += await asyncio.to_thread(found)
-                if time.perf_counter() - began > SLICE_SECONDS:
+                    samples, took_there = await asyncio.to_thread(_timed, found)
+                    state.found += samples
+                    spent += took_there
+                if slice_spent > SLICE_SECONDS:
                     await asyncio.sleep(0)
-                    began = time.perf_counter()
+                    slice_spent = 0.0
         except Exception as failure:  # a defect in one figure must not blind the others
-            samples, defect = [], f"{finding.name}: defect: {type(failure).__name__}: {failure}"
-            if last.defect is None:
+            if state.defect is None:
                 _log.exception("defect in a derived figure", finding=finding.name)
-        last.time, last.samples, last.defect = now, samples, defect
+            state.under_way, state.samples = None, []
+            state.defect = f"{finding.name}: defect: {type(failure).__name__}: {failure}"
+        return spent
+
+
+def _timed(work: Work) -> tuple[list[Sample], float]:
+    """What a work gives, and the CPU seconds of its thread."""
+    began = time.thread_time()
+    return work(), time.thread_time() - began

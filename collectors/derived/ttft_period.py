@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from collectors.derived.periodicity import Floats, find_period
+from collectors.derived.periodicity import Floats, PeriodSearch
 from collectors.history import History
 from collectors.sample import Labels, Sample
 
@@ -32,30 +32,34 @@ def means_in_steps(times: Floats, counts: Floats, sums: Floats, edges: Floats) -
     return np.where(good, total / np.where(good, grown, 1.0), np.nan)
 
 
-def works(history: History, now: float) -> Iterator[Callable[[], list[Sample]]]:
-    """What is to be done for each engine: some 20 ms for each scale, on arrays that nobody else has."""
+def works(history: History, now: float) -> Iterator[Sample | Callable[[], list[Sample]]]:
+    """What is to be done for each engine: some milliseconds at a time, on arrays that nobody else has."""
     for own in history.every_series("trimtab_engine_ttft_seconds"):
-        scales = [(step, _series(history, own, now, seconds, step)) for seconds, step in SCALES]
-        yield partial(_samples, scales, own, now)
+        found: list[tuple[float, float, float]] = []
+        for seconds, step in SCALES:
+            search = PeriodSearch(_series(history, own, now, seconds, step))
+            while not search.done:
+                yield partial(_go_on, search)
+            if (period := search.period) is not None:
+                found.append((period.confidence, period.strength, period.steps * step))
+        yield from _samples(found, own, now)
 
 
-def _samples(scales: Sequence[tuple[float, Floats]], own: Labels, now: float) -> list[Sample]:
+def _go_on(search: PeriodSearch) -> list[Sample]:
+    search.go_on()
+    return []
+
+
+def _samples(found: Sequence[tuple[float, float, float]], own: Labels, now: float) -> Iterator[Sample]:
     """The likeliest period on the scale that shows it best, its strength and its confidence."""
-    found = [
-        (period.confidence, period.strength, period.steps * step)
-        for step, series in scales
-        if (period := find_period(series)) is not None
-    ]
     if not found:
-        return []
+        return
     confidence, strength, seconds = max(found)
     # The better of several looks: each of them may be wrong.
     allowed = max(1.0 - len(found) * (1.0 - confidence), 0.0)
-    return [
-        Sample("trimtab_engine_ttft_period_seconds", seconds, now, own),
-        Sample("trimtab_engine_ttft_period_strength_ratio", strength, now, own),
-        Sample("trimtab_engine_ttft_period_confidence_ratio", allowed, now, own),
-    ]
+    yield Sample("trimtab_engine_ttft_period_seconds", seconds, now, own)
+    yield Sample("trimtab_engine_ttft_period_strength_ratio", strength, now, own)
+    yield Sample("trimtab_engine_ttft_period_confidence_ratio", allowed, now, own)
 
 
 def _series(history: History, own: Labels, now: float, seconds: float, step: float) -> Floats:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from collectors.history import History
 from collectors.sample import SERVER, Labels
@@ -94,9 +94,11 @@ def _seen(running: Points, progress: Iterable[Points]) -> _Seen | None:
     counters = [points for points in progress if points]
     if not running or not counters:
         return None
-    signs = [time for time, value in running if value <= 0.0]
+    # Only the last sign counts, which a healthy engine gave just now.
+    signs = list(islice((time for time, value in reversed(running) if value <= 0.0), 1))
     for points in counters:
-        signs += [time for (_, before), (time, after) in pairwise(points) if after > before]
+        late = pairwise(reversed(points))
+        signs += islice((time for (time, after), (_, before) in late if after > before), 1)
     return _Seen(
         first=max(running[0][0], min(points[0][0] for points in counters)),
         newest=min(running[-1][0], max(points[-1][0] for points in counters)),

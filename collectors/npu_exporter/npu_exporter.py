@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from collectors.metrics import METRICS
 from collectors.npu_exporter.names import ROWS
-from collectors.npu_exporter.page import NpuExporterPage, Reading
-from collectors.page import PageSource
+from collectors.npu_exporter.page import NpuExporterPage, Reading, SeenPage
+from collectors.page import SharedPage
 from collectors.prometheus_text import PageError
 from collectors.sample import CollectorError, Sample
 
@@ -21,34 +20,30 @@ def parse_npu_exporter(text: str, now: float) -> Reading:
 
 
 class NpuExporterCollector:
-    """Scrapes npu-exporter at `url`, the whole address of its page; TLS and limits as in `PageSource`."""
+    """Scrapes npu-exporter, and remembers what stands where on its page."""
 
     name = "npu_exporter"
-    page = _PAGE
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        ca_file: Path | None = None,
-        verify: bool = True,
-        interval_seconds: float = 5.0,
-        timeout_seconds: float = 4.0,
-        max_bytes: int = 16 * 1024 * 1024,
-    ) -> None:
+    def __init__(self, page: SharedPage, *, interval_seconds: float = 5.0) -> None:
         self.interval_seconds = interval_seconds
         self.notes: tuple[str, ...] = ()
-        self._source = PageSource(
-            url, ca_file=ca_file, verify=verify, timeout_seconds=timeout_seconds, max_bytes=max_bytes
-        )
+        self._page = page
+        self._seen: SeenPage | None = None
 
     async def collect(self, now: float) -> list[Sample]:
         """Scrape once; raises CollectorError. `notes` tells what could not be used."""
         self.notes = ()
-        text = await self._source.fetch()
+        text = await self._page.fetch()
         try:
-            reading = await asyncio.to_thread(self.page.read, text, now)
+            self._seen, reading = await asyncio.to_thread(_read, self._seen, text, now)
         except PageError as failure:
-            raise CollectorError(f"{self._source.url}: {failure}") from failure
+            raise CollectorError(f"{self._page.url}: {failure}") from failure
         self.notes = reading.notes
         return reading.samples
+
+
+def _read(seen: SeenPage | None, text: str, now: float) -> tuple[SeenPage, Reading]:
+    figures = seen.figures(text) if seen is not None else None
+    if seen is None or figures is None:
+        seen, [figures] = _PAGE.look(text)
+    return seen, _PAGE.checked(seen.reading(figures, now))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collectors.legacy import legacy_samples
 from collectors.npu_exporter.names import ERROR_CODES, MACHINE, NAME, PLACEHOLDERS, VERSIONS, Row
+from collectors.page_layout import Figure, PageLayout
 from collectors.prometheus_text import PageError, PageParser, Point, Shape
 from collectors.sample import Labels, Sample, labels
 
@@ -37,20 +38,21 @@ IDENTITY_LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Samples of a page, and notes on what on it could not be used."""
+    """Samples of a page or of a share of it, notes on what could not be used, and how many devices are still read."""
 
     samples: list[Sample]
     notes: tuple[str, ...]
+    devices: int
 
 
 @dataclass(slots=True)
 class _Device:
-    """One chip: its model, what else identifies it, and whether a reading of it is recent."""
+    """One chip: its model, and what else identifies it; `place` is its number on the page."""
 
     number: str
+    place: int
     name: str = ""
     more: dict[str, str] = field(default_factory=dict)
-    fresh: bool = False
 
     def identity(self) -> Labels:
         name = {"name": self.name} if self.name else {}
@@ -75,16 +77,32 @@ class _Block:
         return found
 
 
+@dataclass(slots=True)
+class _Meaning:
+    """What one series of a page is: of which device, by which row of the table, with which labels as a sample.
+
+    Without a row it is an error code or only an identity. `alone` says that no other series gives the same sample.
+    """
+
+    family: str
+    block: _Block | None
+    row: Row | None = None
+    key: Labels = ()
+    alone: bool = True
+
+
 class NpuExporterPage:
     """Reads pages for some rows of the table; `complete` adds identities, error codes, users and versions."""
 
     def __init__(self, rows: Iterable[Row], *, complete: bool) -> None:
-        self._targets = {name: (row, more) for row in rows for name, more in row.families()}
-        self._complete = complete
-        wanted: dict[str, Shape] = dict.fromkeys((*self._targets, NAME), "scalar")
+        self.targets: Mapping[str, tuple[Row, Labels]] = {
+            name: (row, more) for row in rows for name, more in row.families()
+        }
+        self.complete = complete
+        wanted: dict[str, Shape] = dict.fromkeys((*self.targets, NAME), "scalar")
         if complete:
             wanted |= dict.fromkeys((*MACHINE, *ERROR_CODES, *PLACEHOLDERS), "scalar")
-        self._parser = PageParser(wanted)
+        self.parser = PageParser(wanted)
 
     def read(self, text: str, now: float) -> Reading:
         """Canonical samples of a whole page; a reading has the time the exporter stamped on it, else `now`.
@@ -92,69 +110,131 @@ class NpuExporterPage:
         The exporter counts chips, not cards: `npu` is its `id` and `chip` is always 0. Raises PageError if the
         page is cut off, malformed where it matters, or holds no device.
         """
+        seen, [figures] = self.look(text)
+        return self.checked(seen.reading(figures, now))
+
+    def look(self, text: str, shares: int = 1) -> tuple[SeenPage, list[list[Figure]]]:
+        """What stands where on a page, and its figures by share; raises PageError as `read` does."""
+        points = self.parser.parse(text)
+        seen = SeenPage(self, text, points, shares)
+        figures: list[list[Figure]] = [[] for _ in range(shares)]
+        for point, share in zip(points, seen.share_of, strict=True):
+            assert isinstance(point.value, float), "no family of the exporter's is a histogram"
+            figures[share].append((point.value, point.time))
+        return seen, figures
+
+    def checked(self, reading: Reading) -> Reading:
+        """The same; raises PageError if it tells of no device where it should."""
+        if not reading.devices and (self.complete or reading.notes):
+            raise PageError(reading.notes[0] if reading.notes else "the page has no device of npu-exporter's")
+        return reading
+
+
+class SeenPage:
+    """What stands where on a page: pages of the same lines are read by it, whole or one share of the devices a time."""
+
+    def __init__(self, page: NpuExporterPage, text: str, points: Sequence[Point], shares: int) -> None:
+        self._page = page
+        meanings = _meanings(points, page.targets)
+        self.share_of = [one.block.device.place % shares if one.block else 0 for one in meanings]
+        self._meanings: list[list[_Meaning]] = [[] for _ in range(shares)]
+        for meaning, share in zip(meanings, self.share_of, strict=True):
+            self._meanings[share].append(meaning)
+        self._layout = PageLayout.of(text, page.parser)
+        self._needed = [self._layout.only(of == share for of in self.share_of) for share in range(shares)]
+        self._users = _users(meanings) if page.complete else []
+        self._versions = _versions(points)
+
+    def figures(self, text: str, share: int = 0) -> list[Figure] | None:
+        """The figures of a share of a page; None if it has other lines than the page that was seen."""
+        return self._layout.read(text, self._needed[share])
+
+    def reading(self, figures: Iterable[Figure], now: float, share: int = 0) -> Reading:
+        """The samples of a share's figures."""
         notes: dict[str, None] = {}
-        found: dict[tuple[str, Labels], tuple[Sample, str]] = {}
-        blocks: dict[int, _Block | None] = {}
-        points = self._parser.parse(text)
-        fresh = list(_fresh(points, blocks, notes, now))
-        if not fresh and (self._complete or notes):
-            raise PageError(next(iter(notes)) if notes else "the page has no device of npu-exporter's")
-        for point, block, time in fresh:
-            sample = self._sample(point, block, time)
+        samples: list[Sample] = []
+        given: dict[tuple[str, Labels], tuple[Sample, str]] = {}
+        fresh: set[str] = set()
+        for meaning, (value, time) in zip(self._meanings[share], figures, strict=True):
+            block = meaning.block
+            if block is None:
+                if meaning.family in MACHINE:
+                    samples += _machine(meaning.family, value, now)
+                elif meaning.family not in VERSIONS:
+                    notes[f"{meaning.family} without an id"] = None
+                continue
+            device = block.device.number
+            if time is None or time > now:
+                time = now
+            elif now - time > MAX_AGE_SECONDS:
+                notes[f"NPU {device} was last read more than {MAX_AGE_SECONDS:g} s ago"] = None
+                continue
+            fresh.add(device)
+            sample = _sample(meaning, block, value, time)
             if sample is None:
                 continue
-            known = found.setdefault((sample.name, sample.labels), (sample, point.family))
-            # Under two names it is one reading: from 26.0 the old names are printed beside the new.
-            if known[0] is not sample and known[1] == point.family in self._targets:
-                notes[f"{point.family} of NPU {block.device.number} stands twice on the page"] = None
-        samples = _without_absent_memory([sample for sample, _ in found.values()])
-        if self._complete:
-            samples += [*_users(blocks.values(), now), *_machine(points, now)]
-        return Reading(samples + legacy_samples(samples), tuple(notes))
-
-    def _sample(self, point: Point, block: _Block, time: float) -> Sample | None:
-        if not isinstance(point.value, float):
-            return None
-        target = self._targets.get(point.family)
-        if target is not None:
-            row, more = target
-            value = row.convert(point.value)
-            return None if value is None else Sample(row.canonical, value, time, block.key(more, row.placed))
-        if point.family in ERROR_CODES and 0 < point.value < 2**64:  # 0 is no code
-            code = (("code", f"{int(point.value):X}"),)
-            return Sample("npu_error_active", 1.0, time, block.key(code, False))
-        return None
+            if not meaning.alone:
+                # Under two names it is one reading: from 26.0 the old names are printed beside the new.
+                first, family = given.setdefault((sample.name, sample.labels), (sample, meaning.family))
+                if first is not sample:
+                    if family == meaning.family in self._page.targets:
+                        notes[f"{family} of NPU {device} stands twice on the page"] = None
+                    continue
+            samples.append(sample)
+        samples = _without_absent_memory(samples)
+        if self._page.complete:
+            samples += [Sample(name, 1.0, now, key) for device, name, key in self._users if device in fresh]
+            samples += [Sample("npu_exporter_info", 1.0, now, self._versions)] if self._versions else []
+            samples += legacy_samples(samples)
+        return Reading(samples, tuple(notes), len(fresh))
 
 
-def _fresh(
-    points: Iterable[Point], blocks: dict[int, _Block | None], notes: dict[str, None], now: float
-) -> Iterator[tuple[Point, _Block, float]]:
-    """The points of devices that are still read, with the time of the reading.
+def _meanings(points: Iterable[Point], targets: Mapping[str, tuple[Row, Labels]]) -> list[_Meaning]:
+    """What each point is.
 
-    The sets of labels on a page are few, and each is one object: it is looked at once and kept in `blocks`.
+    The sets of labels on a page are few, and each is one object: it is looked at once.
     """
     devices: dict[str, _Device] = {}
+    blocks: dict[int, _Block | None] = {}
+    found: list[_Meaning] = []
     for point in points:
         if point.family in MACHINE or point.family in VERSIONS:
+            found.append(_Meaning(point.family, None))
             continue
         key = id(point.labels)
         if key not in blocks:
             blocks[key] = _block(dict(point.labels), devices)
-        block = blocks[key]
-        if block is None:
-            notes[f"{point.family} without an id"] = None
-        elif point.time is not None and now - point.time > MAX_AGE_SECONDS:
-            notes[f"NPU {block.device.number} was last read more than {MAX_AGE_SECONDS:g} s ago"] = None
-        else:
-            block.device.fresh = True
-            yield point, block, now if point.time is None else min(point.time, now)
+        found.append(_Meaning(point.family, blocks[key]))
+    # Only now the models of all devices are known, which are not on every line.
+    by_sample: dict[tuple[str, Labels], _Meaning] = {}
+    for meaning in found:
+        if meaning.block is not None and meaning.family in targets:
+            meaning.row, more = targets[meaning.family]
+            meaning.key = meaning.block.key(more, meaning.row.placed)
+            other = by_sample.setdefault((meaning.row.canonical, meaning.key), meaning)
+            if other is not meaning:
+                other.alone = meaning.alone = False
+        elif meaning.family in ERROR_CODES:
+            meaning.alone = False
+    return found
+
+
+def _sample(meaning: _Meaning, block: _Block, value: float, time: float) -> Sample | None:
+    row = meaning.row
+    if row is not None:
+        converted = row.convert(value)
+        return None if converted is None else Sample(row.canonical, converted, time, meaning.key)
+    if meaning.family in ERROR_CODES and 0 < value < 2**64:  # 0 is no code
+        code = (("code", f"{int(value):X}"),)
+        return Sample("npu_error_active", 1.0, time, block.key(code, False))
+    return None
 
 
 def _block(pairs: dict[str, str], devices: dict[str, _Device]) -> _Block | None:
     number = pairs.get("id") or pairs.get("npuID")
     if not number:
         return None
-    device = devices.setdefault(number, _Device(number))
+    device = devices.setdefault(number, _Device(number, len(devices)))
     device.name = device.name or pairs.get("model_name") or pairs.get("name", "")
     for theirs, ours in IDENTITY_LABELS.items():
         if pairs.get(theirs, "NA") not in ("", "NA"):
@@ -192,35 +272,40 @@ def _without_absent_memory(samples: list[Sample]) -> list[Sample]:
         if sample.name in TOTALS and sample.value == 0.0
         for name in (sample.name, TOTALS[sample.name])
     }
-    return [sample for sample in samples if (sample.name, sample.labels) not in absent]
+    if not absent:
+        return samples
+    names = {name for name, _ in absent}
+    return [one for one in samples if one.name not in names or (one.name, one.labels) not in absent]
 
 
-def _users(blocks: Iterable[_Block | None], now: float) -> list[Sample]:
-    """Who each device is, and which containers use it."""
-    found: dict[tuple[str, Labels], Sample] = {}
-    for block in blocks:
-        if block is None or not block.device.fresh:
+def _users(meanings: Iterable[_Meaning]) -> list[tuple[str, str, Labels]]:
+    """Who each device is, and which containers use it: the device's number, and name and labels of the sample."""
+    found: dict[tuple[str, str, Labels], None] = {}
+    for block in {id(one.block): one.block for one in meanings}.values():
+        if block is None:
             continue
         identity = block.device.identity()
         users = [("npu_info", tuple(block.device.more.items()))]
         if block.place:
             users.append(("npu_used_by", block.place))
         for name, more in users:
-            key = tuple(sorted(identity + more))
-            found[name, key] = Sample(name, 1.0, now, key)
-    return list(found.values())
+            found[block.device.number, name, tuple(sorted(identity + more))] = None
+    return list(found)
 
 
-def _machine(points: Iterable[Point], now: float) -> Iterator[Sample]:
-    """What the page says of the machine and of the exporter itself."""
+def _machine(family: str, value: float, now: float) -> Iterator[Sample]:
+    """What the page says of the machine itself."""
+    if value >= 0.0:
+        yield Sample(MACHINE[family], value, now)
+
+
+def _versions(points: Iterable[Point]) -> Labels:
+    """What the page says of the exporter's and the driver's version."""
     versions: dict[str, str] = {}
     for point in points:
-        if point.family in MACHINE and isinstance(point.value, float) and point.value >= 0.0:
-            yield Sample(MACHINE[point.family], point.value, now)
-        elif point.family in VERSIONS:
+        if point.family in VERSIONS:
             pairs = dict(point.labels)
             for theirs, ours in (("exporterVersion", "version"), ("driverVersion", "driver")):
                 if pairs.get(theirs):
                     versions[ours] = pairs[theirs]
-    if versions:
-        yield Sample("npu_exporter_info", 1.0, now, labels(**versions))
+    return labels(**versions)

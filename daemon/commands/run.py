@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 
 from daemon import log
@@ -17,4 +18,6 @@ def run(config: ConfigOption = None) -> None:
 
     settings = configured(config)
     log.to_stderr(logging.INFO)
+    # What is loaded by now stays: to look through it again at each full collection would hold up a pass for 100 ms.
+    gc.freeze()
     asyncio.run(run_daemon(settings, remark))

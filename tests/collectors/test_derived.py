@@ -80,6 +80,22 @@ def test_a_kept_figure_stays_live_in_the_history() -> None:
         assert history.series(NAME) == [ENGINE]
 
 
+def test_much_work_is_spread_over_readings_and_stands_as_one() -> None:
+    def derive(history: History, now: float) -> Iterator[Sample]:
+        for number in range(3):
+            yield Sample(NAME, now, now, (("engine", str(number)),))
+
+    slow = (Finding("slow", derive, 30.0), Finding("slower", constant(0.5).derive, 30.0))
+    # No time at all: each reading does one piece of one finding, and they take turns.
+    collector = DerivedCollector(History(), findings=(constant(0.1), *slow), reading_seconds=1e-9)
+    assert len(collect(collector)) == 5, "the first time all is done"
+    given = [collect(collector, NOW + 30.0 + seconds) for seconds in range(0, 80, 10)]
+    times = [[sample.time - NOW for sample in samples] for samples in given]
+    assert [quick for quick, *_ in times] == [30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0]
+    assert [three for _, *three, _ in times] == [*([[0.0] * 3] * 6), *([[30.0] * 3] * 2)], "none before all"
+    assert [one for *_, one in times] == [0.0, 0.0, 0.0, 40.0, 40.0, 40.0, 40.0, 80.0]
+
+
 def test_a_defect_in_one_figure_is_noted_and_the_others_stand() -> None:
     collector = DerivedCollector(History(), findings=(Finding("broken", defective), constant(0.5)))
     assert [sample.value for sample in collect(collector)] == [0.5], "nothing of the broken one is used"

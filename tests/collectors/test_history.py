@@ -357,3 +357,27 @@ def test_every_series_are_those_of_watched_engines_too() -> None:
     assert history.series(name) == [tuned]
     history.end("engine:b")
     assert history.every_series(name) == [tuned]
+
+
+def test_what_a_source_gives_again_is_live_and_what_it_gives_no_more_is_not() -> None:
+    history = History()
+    first, second, third = (Sample(POWER, 1.0, 10.0, labels(npu=str(npu))) for npu in range(3))
+    history.add([first, second, third], "npu_smi")
+    history.add([first, second, third], "npu_smi")
+    assert len(history.series(POWER)) == 3
+    history.add([first, first, third], "npu_smi")
+    assert history.series(POWER) == [first.labels, third.labels], "one given twice hides none that is missing"
+    history.add([third, second, first], "npu_smi")
+    assert len(history.series(POWER)) == 3, "in any order"
+
+
+def test_a_source_that_was_away_gives_and_ends_its_series_as_before() -> None:
+    history = History()
+    both = [Sample(POWER, 1.0, 10.0, labels(npu=str(npu))) for npu in range(2)]
+    history.add(both, "npu_smi")
+    history.end("npu_smi")
+    assert history.series(POWER) == []
+    history.add(both, "npu_smi")
+    assert len(history.series(POWER)) == 2
+    history.add(both[:1], "npu_smi")
+    assert history.series(POWER) == [both[0].labels]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.page import PageSource
+from collectors.page import PageSource, SharedPage
 from collectors.sample import CollectorError
 from tests.collectors.page_server import PageServer, page_server
 
@@ -151,3 +151,56 @@ def test_tls_is_verified_against_the_given_certificates(tmp_path: Path) -> None:
         assert fetch(PageSource(server.url, verify=False)) == "up 1\n"
         with pytest.raises(CollectorError, match=r"(?i)certificate"):
             fetch(PageSource(server.url))
+
+
+def test_who_asks_for_a_shared_page_while_it_is_fetched_gets_the_same() -> None:
+    async def scenario(shared: SharedPage, server: PageServer) -> list[str]:
+        both = await asyncio.gather(shared.fetch(), shared.fetch())
+        server.page = b"up 2\n"
+        return [*both, await shared.fetch()]
+
+    with page_server(PageServer(b"up 1\n")) as server:
+        found = asyncio.run(scenario(SharedPage(PageSource(server.url)), server))
+        assert len(server.asked) == 2
+    assert found == ["up 1\n", "up 1\n", "up 2\n"]
+
+
+def test_one_who_gives_up_on_a_shared_page_takes_it_from_no_other() -> None:
+    hold = threading.Event()
+
+    async def scenario(shared: SharedPage) -> str:
+        hasty, patient = asyncio.create_task(shared.fetch()), asyncio.create_task(shared.fetch())
+        await asyncio.sleep(0)
+        hasty.cancel()
+        hold.set()
+        found = await patient
+        assert hasty.cancelled()
+        return found
+
+    with page_server(PageServer(b"up 1\n", hold=hold)) as server:
+        assert asyncio.run(scenario(SharedPage(PageSource(server.url)))) == "up 1\n"
+
+
+def test_a_shared_page_that_nobody_waits_for_is_given_up() -> None:
+    hold = threading.Event()
+
+    async def scenario(shared: SharedPage) -> list[bool]:
+        asking = asyncio.create_task(shared.fetch())
+        await asyncio.sleep(0)
+        [fetching] = asyncio.all_tasks() - {asking, asyncio.current_task()}
+        asking.cancel()
+        await asyncio.wait([asking, fetching], timeout=10.0)
+        return [asking.cancelled(), fetching.cancelled()]
+
+    with page_server(PageServer(b"up 1\n", hold=hold)) as server:
+        assert asyncio.run(scenario(SharedPage(PageSource(server.url)))) == [True, True]
+        hold.set()
+
+
+def test_all_who_share_a_page_are_told_that_it_failed() -> None:
+    async def scenario(shared: SharedPage) -> tuple[str | BaseException, ...]:
+        return await asyncio.gather(shared.fetch(), shared.fetch(), return_exceptions=True)
+
+    with page_server(PageServer(status=503)) as server:
+        found = asyncio.run(scenario(SharedPage(PageSource(server.url))))
+    assert [type(one).__name__ for one in found] == ["PageRefused", "PageRefused"]

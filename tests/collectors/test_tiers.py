@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from collectors.tiers import TIERS, Ring, Rings, Tier
 
 
@@ -77,3 +81,44 @@ def test_a_week_of_readings_stays_within_the_limit() -> None:
     assert rings.points() <= sum(tier.max_points for tier in TIERS)
     ring = rings.reaching(0.0)
     assert ring.oldest is not None and 7 * 86400 - ring.oldest >= 0.8 * TIERS[-1].keep_seconds
+
+
+def test_a_slot_is_found_by_the_very_time_of_its_reading() -> None:
+    ring = Ring(Tier(10.0, 1000.0, 1000), 1, mean=True)
+    read = [1_700_000_000.0 + 10.0 * step + 0.123456 for step in range(20)]
+    for time in read:
+        ring.append(time, (1.0,))
+    assert ring.span(read[3], read[7]) == (3, 8)
+    assert [ring.time(at) for at in range(20)] == pytest.approx(read, abs=0.001)
+    assert list(ring.column(read[3], read[7], 0)[0]) == [ring.time(at) for at in range(3, 8)]
+
+
+def test_rings_that_began_apart_have_equal_times_for_equal_readings() -> None:
+    rings = [Ring(Tier(10.0, 1000.0, 1000), 1, mean=True) for _ in range(2)]
+    for step in range(20):
+        time = 1_700_000_000.0 + 13.7654321 * step
+        for ring in rings[: 1 if step < 5 else 2]:
+            ring.append(time, (1.0,))
+    first, second = (ring.column(0.0, math.inf, 0)[0] for ring in rings)
+    assert list(first[5:]) == list(second)
+
+
+def test_a_clock_that_leaps_by_months_loses_only_what_is_too_old() -> None:
+    ring = Ring(Tier(10.0, 100.0, 1000), 1, mean=True)
+    day = 86400.0
+    for time in (0.0, 20.0, 100 * day, 100 * day + 20.0, 100 * day + 40.0):
+        ring.append(time, (time,))
+    assert rows(ring) == [(time, (time,)) for time in (100 * day, 100 * day + 20.0, 100 * day + 40.0)]
+
+
+def test_rows_are_kept_while_the_base_of_their_times_moves() -> None:
+    ring = Ring(Tier(10.0, 21 * 86400.0, 1000), 1, mean=True)
+    times = [86400.0 * day for day in range(0, 140, 7)]
+    for time in times:
+        ring.append(time, (time,))
+    assert rows(ring)[-3:] == [(time, (time,)) for time in times[-3:]]
+
+
+def test_slots_are_not_kept_for_longer_than_their_times_reach() -> None:
+    with pytest.raises(ValueError, match="three weeks at most"):
+        Tier(60.0, 50 * 86400.0, 1000)

@@ -18,7 +18,7 @@ def talk(engine: RealEngine, conversation: Callable[[HotEngine], Awaitable[T]]) 
     """Run a conversation with the plugin, and put the launch values back after it."""
 
     async def go() -> T:
-        async with HotEngine(engine.url, token=engine.token) as hot:
+        async with engine.hot() as hot:
             launch = (await hot.state()).values
             try:
                 return await conversation(hot)
@@ -53,7 +53,7 @@ class Gaps:
         return GAP_BASE_SECONDS * GAP_RATIO ** (self._longest + 1)
 
     async def __aenter__(self) -> Self:
-        async with HotEngine(self._engine.url, token=self._engine.token) as hot:
+        async with self._engine.hot() as hot:
             page = (await read_all(hot))[1]
             self._before, self._since = page.gaps, page.next_since
         self._task = asyncio.create_task(self._watch())
@@ -64,7 +64,7 @@ class Gaps:
         await self._task
 
     async def _watch(self) -> None:
-        async with HotEngine(self._engine.url, token=self._engine.token) as hot:
+        async with self._engine.hot() as hot:
             done = False
             while not done:
                 done = self._done.is_set()

@@ -6,7 +6,7 @@ import re
 
 import httpx2
 
-from tests.real.engine import RealEngine
+from tests.real.engine import PATIENCE_SECONDS, RealEngine
 
 SAMPLE = re.compile(r"^(?P<name>[a-zA-Z0-9_:]+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$")
 
@@ -19,7 +19,7 @@ class Scrape:
             f"{engine.url}/metrics",
             headers={"Accept": "text/plain;version=0.0.4"},
             trust_env=False,
-            timeout=10,
+            timeout=PATIENCE_SECONDS,
         )
         response.raise_for_status()
         self.samples: list[tuple[str, str, float]] = [

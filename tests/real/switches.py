@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx2
 
 from daemon.engine.hot import HotEngine
-from tests.real.engine import ROOT, RealEngine
+from tests.real.engine import PATIENCE_SECONDS, ROOT, RealEngine
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Switches:
 async def timed_switches(hot: HotEngine, url: str, count: int, pause: float) -> Switches:
     """Switch the budget to and fro, and check each answer."""
     times = Switches()
-    async with httpx2.AsyncClient(base_url=url, trust_env=False) as client:
+    async with httpx2.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE_SECONDS) as client:
         for number in range(count):
             value = 256 if number % 2 == 0 else 4096
             epoch = (await hot.state()).epoch
@@ -66,7 +66,7 @@ async def switches_beside(engine: RealEngine, count: int, pause: float) -> Switc
 
 async def main(url: str, token: str, count: int, pause: float) -> None:
     """Print the times as JSON and leave the engine on its launch budget."""
-    async with HotEngine(url, token=token) as hot:
+    async with HotEngine(url, token=token, timeout=PATIENCE_SECONDS) as hot:
         launch = (await hot.state()).values["batch_max_tokens"]
         times = await timed_switches(hot, url, count, pause)
         state = await hot.state()

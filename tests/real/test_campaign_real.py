@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from bench import crash, real_campaign
@@ -17,9 +16,11 @@ MINUTES = 9.0
 
 
 def values_of(engine: RealEngine) -> dict[str, float]:
-    answer = httpx2.get(f"{engine.url}/trimtab/v1/state", headers=engine.headers, trust_env=False)
-    values: dict[str, float] = answer.json()["values"]
-    return values
+    async def read() -> dict[str, float]:
+        async with engine.hot() as hot:
+            return dict((await hot.state()).values)
+
+    return asyncio.run(read())
 
 
 def test_a_campaign_fails_no_request_and_leaves_what_it_says(

@@ -16,7 +16,7 @@ import pytest
 from change.engine import GAP_BASE_SECONDS, GAP_RATIO, EngineState, RequestRecord
 from daemon.engine.hot import HotEngine
 from tests.real.conversation import Gaps, read_all, switch, talk
-from tests.real.engine import RealEngine, Traffic, TrafficReport
+from tests.real.engine import PATIENCE_SECONDS, RealEngine, Traffic, TrafficReport
 from tests.real.scrape import Scrape
 from tests.real.switches import Switches, switches_beside
 
@@ -260,7 +260,9 @@ def test_the_gate_turns_new_requests_away_lets_running_ones_finish_and_reopens(
     engine_0_32: RealEngine,
 ) -> None:
     async def conversation(hot: HotEngine) -> tuple[TrafficReport, TrafficReport]:
-        async with httpx2.AsyncClient(base_url=engine_0_32.url, trust_env=False) as client:
+        async with httpx2.AsyncClient(
+            base_url=engine_0_32.url, trust_env=False, timeout=PATIENCE_SECONDS
+        ) as client:
             traffic = Traffic(engine_0_32, 10.0, seed=16, outputs=(200, 200))
             before = await asyncio.to_thread(Scrape, engine_0_32)
             running = asyncio.create_task(traffic.run(1.0))
@@ -281,8 +283,12 @@ def test_the_gate_turns_new_requests_away_lets_running_ones_finish_and_reopens(
             assert (await hot.state()).gate == "closed"
             passed = await Traffic(engine_0_32, 10.0, seed=17, headers=engine_0_32.headers).run(0.5)
             begin = time.monotonic()
-            while (await client.get("/v1/models")).status_code == 503:
-                assert time.monotonic() - begin < 5
+            while True:
+                # An answer counts for the moment it was asked for: how long a busy machine takes is not the lease's.
+                asked = time.monotonic() - begin
+                if (await client.get("/v1/models")).status_code != 503:
+                    break
+                assert asked < 5
                 await asyncio.sleep(0.05)
             return await running, passed
 
@@ -319,7 +325,9 @@ def test_hostile_requests_leave_the_engine_as_it_was(version: str, request: pyte
                 more = {"method": "POST", "headers": engine.headers, **how}
                 if more.get("json", {}).get("if_epoch") == CURRENT:
                     more["json"] = {**more["json"], "if_epoch": before.epoch}
-                async with httpx2.AsyncClient(base_url=engine.url, trust_env=False, timeout=10) as client:
+                async with httpx2.AsyncClient(
+                    base_url=engine.url, trust_env=False, timeout=PATIENCE_SECONDS
+                ) as client:
                     response = await client.request(url="/trimtab/v1/knobs", **more)
                 assert response.status_code == status, response.text
                 assert response.json()["error"]

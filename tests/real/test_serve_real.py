@@ -17,7 +17,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.real.engine import START_SECONDS, RealEngine
+from tests.real.engine import PATIENCE_SECONDS, START_SECONDS, RealEngine
 
 pytestmark = pytest.mark.real
 
@@ -35,7 +35,11 @@ class Served:
             yaml.safe_dump(
                 {
                     "deployment": "wrap",
-                    "engine": {"url": self._engine.url, "run_dir": str(folder / "run")},
+                    "engine": {
+                        "url": self._engine.url,
+                        "run_dir": str(folder / "run"),
+                        "timeout_seconds": PATIENCE_SECONDS,
+                    },
                     "collect": {"npu_smi": {"enabled": False}},
                     "web": {"port": 0},
                     "store": {"url": f"sqlite:///{folder}/trimtab.db"},

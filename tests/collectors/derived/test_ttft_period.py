@@ -15,7 +15,11 @@ TTFT = "trimtab_engine_ttft_seconds"
 
 
 def samples(history: History) -> list[Sample]:
-    return [sample for work in ttft_period.works(history, NOW) for sample in work()]
+    return [
+        sample
+        for found in ttft_period.works(history, NOW)
+        for sample in ([found] if isinstance(found, Sample) else found())
+    ]
 
 
 def told(

@@ -14,6 +14,7 @@ from collectors.npu_exporter.names import ERROR_CODES, MACHINE, PLACEHOLDERS, RO
 from collectors.npu_exporter.npu_exporter import NpuExporterCollector, parse_npu_exporter
 from collectors.npu_exporter.npu_exporter_links import parse_npu_exporter_links
 from collectors.npu_exporter.page import Reading
+from collectors.page import PageSource, SharedPage
 from collectors.prometheus_text import PageError
 from collectors.sample import CollectorError, Labels, labels
 from tests.collectors.page_server import PageServer, page_server
@@ -228,10 +229,28 @@ def documented_names(table: Path) -> set[str]:
 
 def test_scrapes_a_server() -> None:
     with page_server(PageServer(PAGE.encode())) as server:
-        collector = NpuExporterCollector(f"{server.url}/metrics")
+        collector = NpuExporterCollector(SharedPage(PageSource(f"{server.url}/metrics")))
         samples = asyncio.run(collector.collect(NOW))
         server.page = b"up 1\n"
         with pytest.raises(CollectorError, match="no device"):
             asyncio.run(collector.collect(NOW))
     assert samples == parse_npu_exporter(PAGE, NOW).samples
     assert collector.notes == ()
+
+
+def test_a_page_of_the_same_lines_is_read_as_a_new_one() -> None:
+    pages = [
+        PAGE,
+        re.sub(r"\} (\d+)", r"} 1\1", PAGE),
+        re.sub(r"\} \S+", "} 0", PAGE),
+        re.sub(r"\} \S+", "} 4294967295", PAGE),
+        PAGE.replace('id="1"', 'id="7"'),
+        PAGE,
+    ]
+    with page_server(PageServer()) as server:
+        collector = NpuExporterCollector(SharedPage(PageSource(server.url)))
+        for page in pages:
+            server.page = page.encode()
+            alone = parse_npu_exporter(page, NOW)
+            assert asyncio.run(collector.collect(NOW)) == alone.samples
+            assert collector.notes == alone.notes
