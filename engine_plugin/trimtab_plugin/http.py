@@ -179,6 +179,7 @@ class Middleware:
             "values": answer["values"],
             "ceilings": answer["ceilings"],
             "floors": answer["floors"],
+            "mark": answer["mark"],
             "lease_remaining_seconds": answer["lease_remaining_seconds"],
             "gate": "closed" if self._gate.closed else "open",
             "dp_ranks": link.ranks,
