@@ -149,19 +149,19 @@ class Journal:
         with self._store.reading() as session:
             return list(session.scalars(self._mine().order_by(JournalEntry.id.desc()).limit(n)))
 
-    def done_on(self, boot_id: str) -> list[JournalEntry]:
-        """Return the hot changes closed as done on one boot of the engine, oldest first."""
+    def done_on(self, boot_id: str, lane: Lane = "hot") -> list[JournalEntry]:
+        """Return a lane's changes closed as done on one boot of the engine (host lane: of the host), oldest first."""
         with self._store.reading() as session:
             query = self._mine().where(
-                JournalEntry.lane == "hot",
+                JournalEntry.lane == lane,
                 JournalEntry.boot_id == boot_id,
                 JournalEntry.outcome == "done",
             )
             return list(session.scalars(query.order_by(JournalEntry.id)))
 
-    def standing(self, boot_id: str) -> list[JournalEntry]:
-        """Return the hot changes that a rollback could take back on this boot, oldest first."""
-        done = self.done_on(boot_id)
+    def standing(self, boot_id: str, lane: Lane = "hot") -> list[JournalEntry]:
+        """Return a lane's changes that a rollback could take back on this boot, oldest first."""
+        done = self.done_on(boot_id, lane)
         taken_back = {undone for entry in done for undone in entry.undoes or ()}
         return [entry for entry in done if entry.kind != "rollback" and entry.id not in taken_back]
 

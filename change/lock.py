@@ -1,4 +1,4 @@
-"""The lock of one engine: a trial, a playbook and a manual apply never change it at once.
+"""The locks of one engine and of its node: a trial, a playbook and a manual apply never change either at once.
 
 A file lock, so that the kernel lets go of it when its holder dies, whatever the death.
 """
@@ -26,16 +26,18 @@ class LockError(Exception):
 class LockHeld(LockError):
     """Somebody else holds the lock: `holder` says who, since when and for what."""
 
-    def __init__(self, holder: str) -> None:
-        super().__init__(f"this engine is being changed by {holder}: wait for it, or go through it")
+    def __init__(self, holder: str, what: str = "engine") -> None:
+        super().__init__(f"this {what} is being changed by {holder}: wait for it, or go through it")
         self.holder = holder
 
 
 class EngineLock:
     """The right to change one boot of one engine; `what` says for whom, as the next one will read it."""
 
+    _of = "engine"
+
     def __init__(self, directory: Path, boot_id: str, what: str = "trimtab") -> None:
-        self.path = directory / f"engine-{_file_name(boot_id)}.lock"
+        self.path = directory / f"{self._of}-{_file_name(boot_id)}.lock"
         self._what = what
         self._file: int | None = None
 
@@ -47,7 +49,7 @@ class EngineLock:
     def acquire(self) -> None:
         """Take the lock at once; raise `LockHeld` with its holder, or `LockError` if there can be no file."""
         if self._file is not None:
-            raise LockHeld(_read_holder(self._file))
+            raise LockHeld(_read_holder(self._file), self._of)
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             while self._file is None:
@@ -86,7 +88,7 @@ class EngineLock:
         except BlockingIOError:
             holder = _read_holder(file)
             os.close(file)
-            raise LockHeld(holder) from None
+            raise LockHeld(holder, self._of) from None
         except BaseException:
             os.close(file)
             raise
@@ -103,6 +105,12 @@ class EngineLock:
     def _holder(self) -> str:
         started = datetime.fromtimestamp(psutil.Process().create_time(), UTC)
         return f"{self._what} (pid {os.getpid()}, started {started:%Y-%m-%d %H:%M:%S} UTC)"
+
+
+class NodeLock(EngineLock):
+    """The right to change what all processes of one boot of a host share; taken after an engine's, never before."""
+
+    _of = "node"
 
 
 def _read_holder(file: int) -> str:
