@@ -43,9 +43,12 @@ class Race:
         self._last = 0.0
         self._simpler: Candidate | None = None
 
-    def hold(self, name: str, incumbent: Values) -> None:
-        """Search without a knob that the engine does not honour."""
-        self._proposer.hold(name, incumbent[name])
+    def hold(self, name: str, incumbent: Values, tried: float) -> None:
+        """Search without a knob that the engine does not honour; of one with texts, without the text that was tried."""
+        if name in self._proposer.space.options:
+            self._proposer.avoid(name, tried)
+        else:
+            self._proposer.hold(name, incumbent[name])
 
     def next_block(self, now: float, blocks_left: float) -> list[Candidate] | Literal["over"]:
         """Who runs next beside the incumbent; `blocks_left` is how many full blocks the budget still holds."""
