@@ -44,6 +44,11 @@ class EngineState:
     `daemon.lanes` adds them for the host's knobs."""
 
 
+    def own(self, values: Values) -> dict[str, float]:
+        """Of `values`, those of the engine itself: not the host's."""
+        return {name: value for name, value in values.items() if name not in self.options}
+
+
 @dataclass(frozen=True, slots=True)
 class KnobAnswer:
     """The answer to `POST /trimtab/v1/knobs`."""

@@ -189,8 +189,8 @@ class Journal:
             engine=self.engine,
             boot_id=state.boot_id,
             engine_version=state.engine_version,
-            values=plain(state.values),
-            ceilings=plain(state.ceilings),
+            values=plain(state.own(state.values)),
+            ceilings=plain(state.own(state.ceilings)),
             time=now,
         )
         with self._writing() as session:

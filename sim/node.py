@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 
 from change.engine import Values
-from sim.device import Card
+from sim.device import BUSY_SHARE, Card
 from sim.engine import Engine
 from sim.hand import SimulatedControl
+from sim.host_hand import SimulatedHost
 from sim.metrics_page import MetricsPage
 from sim.npu_smi import info
 from sim.npu_smi_types import TYPES, details, watch
@@ -39,6 +40,8 @@ class Node:
         self._boots = 1
         self._flags: dict[str, float] = dict(self.scenario.launch)
         self.control = SimulatedControl(self.scenario, self.engine, self._boot_id())
+        story = self.drawn.host
+        self.host = None if story is None else SimulatedHost(story, self.engine, self.drawn.physics)
         self.page = MetricsPage(self.engine, start)
         spread = stream(seed, "cards").uniform(0.97, 1.03, CARDS)
         self.cards = [Card(float(s)) for s in spread]
@@ -83,6 +86,9 @@ class Node:
         computed = engine.computed_tokens * self.drawn.physics.token_seconds - self._computed
         self._busy += busy
         self._computed += computed
+        if self.host is not None:
+            # Where the host is the story, it alone says how much of a step the cards compute.
+            computed = busy * (self.host.computing - BUSY_SHARE) / (1.0 - BUSY_SHARE)
         for card in self.cards:
             card.tick(TICK_SECONDS, min(1.0, busy / TICK_SECONDS), min(1.0, computed / TICK_SECONDS))
 
@@ -105,6 +111,8 @@ class Node:
             **{k: v for k, v in (flags or {}).items() if k in ("batch_max_tokens", "max_num_seqs")},
         }
         self.control.reboot(self._boot_id(), self._flags, ceilings)
+        if self.host is not None:
+            self.host.engine_restarted()
         self.control.down = True
         self._down_until = self.now + down_seconds
         self.page.restart(self._down_until)

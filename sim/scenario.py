@@ -6,15 +6,25 @@ import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from change.engine import Values
 from sim.engine import Engine
+from sim.host_story import NEAREST_FULL, TWO_NODES, HostStory, Topology, draw_32b, draw_host
 from sim.physics import MAX_SEQUENCES, MAX_STEP_TOKENS, Jitter, Physics
 from sim.traffic import Arrivals, Mix, Traffic
 
+HOST_STORY_KNOBS = (
+    "placement",
+    "memory",
+    "shared_memory",
+    "transparent_hugepages",
+    "khugepaged_defrag",
+    "cpu_governor",
+    "irq_placement",
+)
 HOT_KNOBS = ("batch_max_tokens", "max_prefill_tokens", "long_prefill_tokens", "max_num_seqs", "watermark")
 
 LAUNCH: Values = {
@@ -48,6 +58,8 @@ class Draw:
 
     physics: Physics
     arrivals: Arrivals
+    host: HostStory | None = None
+    """What the host's knobs are worth, where they are the story."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,7 @@ class Scenario:
     slo: Mapping[str, float] = field(default_factory=dict)
     """SLO key (`ttft_p90_seconds`, ...) to limit; empty is no SLO."""
     objective: str = "goodput"
+    quantile: float = 0.9
     min_effect: float = 0.1
     """Smallest effect worth a change: these engines have far larger ones."""
     minutes: float = 240.0
@@ -226,6 +239,13 @@ def _shift(rng: np.random.Generator) -> Draw:
     )
 
 
+def _ttft_32b(rng: np.random.Generator, topology: Topology) -> Draw:
+    # Prompts of one length at a steady pace, as the guide measured it: two of them never meet.
+    mix = Mix(prompts=((1024, 1.0),), output_low=16, output_high=64)
+    arrivals = Arrivals(rate=rng.uniform(1.9, 2.1), burstiness=0.12, mix=mix)
+    return Draw(draw_32b(rng), arrivals, draw_host(rng, topology))
+
+
 def _clamped(values: Values) -> Values:
     cap = values["max_prefill_tokens"]
     return {**values, "max_prefill_tokens": cap if cap == 0 else max(cap, 1024)}
@@ -256,5 +276,22 @@ SCENARIOS: Mapping[str, Scenario] = {
             "clamped", "the engine raises small prefill caps to 1024 and says so", _default, clamp=_clamped
         ),
         Scenario("shift", "after two hours prompts become long and rarer", _shift),
+        *(
+            Scenario(
+                name,
+                f"a 32B model waits for its host: {what}",
+                partial(_ttft_32b, topology=topology),
+                knobs=HOST_STORY_KNOBS,
+                objective="ttft",
+                quantile=0.5,
+                min_effect=0.03,
+                minutes=150.0,
+                launch={**LAUNCH, "batch_max_tokens": MAX_STEP_TOKENS},
+            )
+            for name, what, topology in (
+                ("ttft-32b", "the node of its cards is full", NEAREST_FULL),
+                ("ttft-32b-two-nodes", "its cards are at two nodes, one of them full", TWO_NODES),
+            )
+        ),
     )
 }
