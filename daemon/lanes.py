@@ -108,12 +108,12 @@ class LaneControl:
             state = await self._engine.state()
         except EngineError:
             if self._leased_until is not None and self._clock() > self._leased_until:
-                await self._return("the lease must have run out")
+                await self._return("the lease must have run out", unasked=True)
             raise
         if state.boot_id != self._engine_boot_id:
-            await self._return("the engine has restarted")
+            await self._return("the engine has restarted", unasked=True)
         elif self._leased_until is not None and state.mark != self._mark(self._now):
-            await self._return("the engine's lease ran out")
+            await self._return("the engine's lease ran out", unasked=True)
         return replace(
             state,
             values={**state.values, **self._places(self._seen)},
@@ -150,10 +150,10 @@ class LaneControl:
                 hot, if_epoch=if_epoch, lease_seconds=lease_seconds, revert_to=back, mark=self._mark(target)
             )
         except EngineError:
-            await self._return("the engine did not take the change")
+            await self._return("the engine did not take the change", unasked=True)
             raise
         if answer.status == "refused":
-            await self._return("the engine refused the change")
+            await self._return("the engine refused the change", unasked=True)
         else:
             self._leased_until = None if lease_seconds is None else self._clock() + lease_seconds
         return self._answer(answer, values)
@@ -252,7 +252,7 @@ class LaneControl:
         try:
             await self._move(target)
         except HostError as error:
-            await self._return(str(error))
+            await self._return(str(error), unasked=True)
             raise EngineError(f"the host did not take {key}: {error}") from error
 
     async def _go_back(
@@ -268,12 +268,13 @@ class LaneControl:
             await self._return("the incumbent comes back")
         return self._answer(answer, values)
 
-    async def _return(self, why: str) -> None:
+    async def _return(self, why: str, *, unasked: bool = False) -> None:
         """Put the incumbent's host values in force; raises `EngineError` if the host fails."""
         self._leased_until = None
         if self._now == self._base:
             return
-        log.info("the host goes back", why=why)
+        if unasked:
+            log.warning("the host goes back", why=why)
         try:
             await self._move(self._base)
         except HostError as error:

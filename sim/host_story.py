@@ -38,6 +38,10 @@ class Topology:
         """Nodes worth a trial: those of the cards, then the one with most room."""
         return tuple(dict.fromkeys((*self.cards, self.roomiest)))
 
+    def share(self, node: int) -> float:
+        """Share of the cards that are at a node, 0 to 1."""
+        return self.cards.count(node) / len(self.cards)
+
     @property
     def roomiest(self) -> int:
         """The node with most free memory."""
@@ -55,8 +59,12 @@ class HostStory:
     """One seed's host: seconds of the time to the first token that each change saves."""
 
     topology: Topology
+    near: float
+    """Threads bound to the node of all cards; half of it where half of the cards are."""
     whole: float
+    """Whole processes bound to a node."""
     split: float
+    """Control and compute threads apart on a node, the memory elsewhere."""
     moved: float
     """Memory on the roomy node without its threads."""
     together: float
@@ -92,8 +100,10 @@ class HostStory:
         moved = values["memory"] != AS_FOUND
         together = moved and values["memory"].partition(":")[2] == node
         saved = {"split": self.split, "whole": self.whole}.get(how, 0.0)
+        if how in ("split", "whole"):
+            saved += self.near * self.topology.share(int(node))
         if how == "split" and together:
-            saved = self.together
+            saved += self.together - self.split
         elif moved and how != "split":
             saved += self.moved
         saved += self.shared_memory * (values["shared_memory"] != AS_FOUND)
@@ -129,8 +139,9 @@ def draw_host(rng: np.random.Generator, topology: Topology) -> HostStory:
 
     return HostStory(
         topology,
-        whole=about(0.003, 0.3),
-        split=about(0.003, 0.3),
+        near=about(0.0014, 0.3),
+        whole=about(0.0016, 0.3),
+        split=about(0.0017, 0.3),
         moved=about(0.0015, 0.3),
         together=about(0.0195, 0.06),
         shared_memory=about(0.0021, 0.25),
