@@ -43,7 +43,6 @@ class EngineState:
     """Knobs whose value stands for a text: the value is the place in this list, 0 what was found. Not of the plugin:
     `daemon.lanes` adds them for the host's knobs."""
 
-
     def own(self, values: Values) -> dict[str, float]:
         """Of `values`, those of the engine itself: not the host's."""
         return {name: value for name, value in values.items() if name not in self.options}

@@ -224,9 +224,7 @@ def problems(values: Values, ceilings: Values, floors: Values) -> list[str]:
     return found
 
 
-def differences(
-    requested: Values, effective: Values, options: Options = MappingProxyType({})
-) -> list[str]:
+def differences(requested: Values, effective: Values, options: Options = MappingProxyType({})) -> list[str]:
     """Say in words where the effective values are not the requested ones; other knobs may differ."""
     found = []
     for name, value in requested.items():

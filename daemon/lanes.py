@@ -1,7 +1,7 @@
 """The hot and the host lane of one campaign as one: an engine whose knobs include those of the host it runs on.
 
-The engine's plugin keeps the lease for both. The host has none of its own, so what a trial set there is put back as soon
-as the plugin shows that its lease ran out, or can no longer be asked and it must have. A daemon that died in between
+The engine's plugin keeps the lease for both. The host has none of its own, so what a trial set there is put back as
+soon as the plugin shows that its lease ran out, or can no longer be asked and it must have. A daemon that died in between
 finds the open entries of the host lane in the journal when it comes back (`change.host_steps.recover_host`).
 """
 
@@ -302,7 +302,9 @@ class LaneControl:
         self._base_mark = self._mark(target)
         self._undo.clear()
 
-    def _parted(self, values: Values, otherwise: Mapping[str, str]) -> tuple[dict[str, float], dict[str, str]]:
+    def _parted(
+        self, values: Values, otherwise: Mapping[str, str]
+    ) -> tuple[dict[str, float], dict[str, str]]:
         """The engine's own values, and the whole config of the host with what is not named as in `otherwise`."""
         hot = {name: value for name, value in values.items() if name not in self._options}
         host = {

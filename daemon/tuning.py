@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import structlog
 
-from change.apply import change
 from change.choices import worded
 from change.engine import (
     EngineControl,
@@ -21,12 +20,11 @@ from change.engine import (
     Values,
 )
 from change.journal import Journal, JournalUnwritable
-from change.steps import ChangeRefused
 from daemon.gauges import Gauges
 from daemon.lanes import LaneControl
 from daemon.ledger import Ledger
+from daemon.promotion import Promoter
 from daemon.trial_journal import TrialJournal
-from daemon.way_back import take_back
 from store import Store, StoreError
 from tuner.campaign import Campaign, MakeProposer
 from tuner.messages import (
@@ -331,52 +329,15 @@ class Tuning:
             return []
         if campaign.ended:
             return []
-        actor, values, trouble = f"campaign {self.campaign_id}", dict(command.values), None
-        incumbent = campaign.report.incumbent
-        try:
-            if self._lanes is not None:
-                values, trouble = await self._lanes.keep(
-                    values, actor=actor, now=now, campaign_id=self.campaign_id
-                )
-            if trouble is None:
-                entry = await change(
-                    self._control,
-                    self._journal,
-                    values,
-                    kind="promotion",
-                    actor=actor,
-                    now=now,
-                    undo={name: incumbent[name] for name in values},
-                    campaign_id=self.campaign_id,
-                )
-                trouble = None if entry.outcome == "done" else str(entry.reason)
-        except (EngineError, StoreError, ChangeRefused) as error:
-            return await self._unkept(now, actor, f"the promotion failed: {error}")
+        trouble = await self._promoter().keep(command.values, now)
         if trouble is not None:
-            return await self._unkept(now, actor, f"the promotion was taken back: {trouble}")
+            return campaign.refused(now, trouble)
         self._state = await self._state_or_none()
         return campaign.promoted(now, self._state.epoch if self._state else None)
 
-    async def _unkept(self, now: float, actor: str, reason: str) -> Sequence[Command]:
-        """A promotion that did not hold: the host's part of it goes back with the engine's."""
-        trouble = await self._drop(now, actor)
-        return self._running().refused(now, reason if trouble is None else f"{reason}; {trouble}")
-
-    async def _drop(self, now: float, actor: str) -> str | None:
-        """Put the host back as it was before the campaign; returns why it has to be tried again, or None."""
-        if self._lanes is None or self.campaign is None:
-            return None
-        try:
-            await self._lanes.drop(self.campaign.report.incumbent, actor=actor, now=now)
-        except (EngineError, StoreError, ChangeRefused) as error:
-            return str(error)
-        return None
-
     async def _retract(self, now: float, command: Retract) -> None:
         """Take the promotion back; tried again each tick until the engine holds the incumbent's values."""
-        actor = f"campaign {self.campaign_id}"
-        host = await self._drop(now, actor)
-        trouble = await take_back(self._control, self._journal, command.values, actor, now) or host
+        trouble = await self._promoter().take_back(now)
         if trouble is not None and self._returning is None:
             log.error("the promotion could not be taken back yet, it is tried again", error=trouble)
         self._returning = None if trouble is None else command
@@ -401,6 +362,10 @@ class Tuning:
     def _ask(self, kind: Literal["campaign", "promotion"], text: str) -> None:
         self._asked += 1
         self.pending = Approval(self._asked, kind, text)
+
+    def _promoter(self) -> Promoter:
+        incumbent = self._running().report.incumbent
+        return Promoter(self._control, self._journal, self._lanes, incumbent, self.campaign_id)
 
     def _worded(self, values: Values) -> dict[str, float | str]:
         return worded(values, {} if self._lanes is None else self._lanes.options)

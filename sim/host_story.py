@@ -153,7 +153,7 @@ def draw_host(rng: np.random.Generator, topology: Topology) -> HostStory:
 
 
 def draw_32b(rng: np.random.Generator) -> Physics:
-    """A dense 32B model in FP16 over four cards: a quarter of the weights is read in each step, prompts cost compute."""
+    """A dense 32B model in FP16 over four cards: each reads a quarter of the weights a step, prompts cost compute."""
     return Physics(
         overhead_seconds=0.004,
         weight_read_seconds=rng.uniform(0.0135, 0.0145),

@@ -284,7 +284,7 @@ SCENARIOS: Mapping[str, Scenario] = {
                 knobs=HOST_STORY_KNOBS,
                 objective="ttft",
                 quantile=0.5,
-                min_effect=0.02,
+                min_effect=0.015,
                 minutes=150.0,
                 launch={**LAUNCH, "batch_max_tokens": MAX_STEP_TOKENS},
             )

@@ -207,7 +207,11 @@ class Proposer:
         for axis in range(len(leader)):
             for step in (BESIDE, -BESIDE):
                 place = leader[axis] + step
-                if self.space.dimensions[axis].choice or leader[axis] == start[axis] or not 0.0 <= place <= 1.0:
+                if (
+                    self.space.dimensions[axis].choice
+                    or leader[axis] == start[axis]
+                    or not 0.0 <= place <= 1.0
+                ):
                     continue
                 values = self.space.decode([*leader[:axis], place, *leader[axis + 1 :]])
                 if self._new(values) and not self._problems(values):

@@ -94,9 +94,7 @@ class Fits:
     def __init__(self) -> None:
         self._kernels: dict[str, tuple[int, Kernel]] = {}
 
-    def surrogate(
-        self, name: str, space: Space, points: Array, values: Array, variances: Array
-    ) -> Surrogate:
+    def surrogate(self, name: str, space: Space, points: Array, values: Array, variances: Array) -> Surrogate:
         """A surrogate over the evidence as it is now."""
         count, kernel = self._kernels.get(name, (-REFIT, None))
         fresh = (

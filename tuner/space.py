@@ -147,4 +147,6 @@ def space_of(state: EngineState, settings: TuneSettings) -> Space:
     ranges = search_space(state.values, state.ceilings, state.floors, settings.knobs)
     axes = tuple(Dimension(r.name, r.low, r.high, r.log, r.integer, r.zero_is_off, r.choice) for r in ranges)
     names = {axis.name for axis in axes}
-    return Space(axes, {name: value for name, value in state.values.items() if name not in names}, state.options)
+    return Space(
+        axes, {name: value for name, value in state.values.items() if name not in names}, state.options
+    )
