@@ -39,7 +39,7 @@ class HostKnob:
 
 @dataclass(frozen=True, slots=True)
 class HostHint:
-    """What Trimtab says and does not do; `where` it is changed: at the engine's start, at the host's, in its firmware."""
+    """What Trimtab says and does not do; `where` it is changed."""
 
     name: str
     where: Literal["engine start", "host start", "firmware"]
@@ -164,8 +164,8 @@ HOST_HINTS = (
     HostHint(
         "npu.conf",
         "host start",
-        "/etc/npu.conf is named in field guides; no release known to us ships it. Where it exists its huge page and DMA "
-        "buffer keys are read and held against what the kernel really has; it is never written.",
+        "/etc/npu.conf is named in field guides; no release known to us ships it. Where it exists its huge page and "
+        "DMA buffer keys are read and held against what the kernel really has; it is never written.",
     ),
     HostHint(
         "irqbalance",
@@ -187,8 +187,8 @@ HOST_HINTS = (
     HostHint(
         "clock",
         "host start",
-        "The clock source tsc (x86) or arch_sys_counter (ARM) is read without leaving the process; with hpet or acpi_pm "
-        "each time stamp of the engine is a slow read of a device. See /sys/devices/system/clocksource.",
+        "The clock source tsc (x86) or arch_sys_counter (ARM) is read without leaving the process; with hpet or "
+        "acpi_pm each time stamp of the engine is a slow read of a device. See /sys/devices/system/clocksource.",
     ),
     HostHint(
         "hyper-threading",

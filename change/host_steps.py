@@ -20,7 +20,8 @@ from store import StoreError
 from store.models import JournalEntry
 
 _HOST_RESTARTED = "the host has restarted since: the change went with it"
-_LASTING: frozenset[str] = frozenset({"manual", "promotion", "reapply"})
+LASTING: frozenset[str] = frozenset({"promotion", "reapply"})
+"""As in the hot lane: what a person sets by hand ends with the engine's processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,7 @@ async def reapply_host(
     actor: str,
     locks: HostLocks = NO_LOCKS,
 ) -> JournalEntry | None:
-    """After a restart of the engine, set anew what stood on its processes; None if there is nothing to do.
+    """After a restart of the engine, set anew what was promoted on its processes; None if there is nothing to do.
 
     Node-wide knobs outlive an engine and are left alone: whoever changed one since meant it. The new entry takes the
     place of the old ones, whose threads are gone.
@@ -201,7 +202,7 @@ async def reapply_host(
     wanted: dict[str, str] = {}
     replaced: list[int] = []
     for entry in journal.standing(boot_id, "host"):
-        if entry.kind not in _LASTING:
+        if entry.kind not in LASTING:
             continue
         own = [knob for knob in entry.change if not _node_wide([knob])]
         wanted |= {knob: str(entry.change[knob]) for knob in own}
@@ -233,11 +234,16 @@ async def put_back(control: HostControl, undo: Mapping[str, Any]) -> str:
     Raises `HostError` if one cannot be restored.
     """
     strange: list[str] = []
-    for knob, before in reversed(undo.items()):
+    for knob, before in reversed(list(undo.items())):
         after = await control.restore(knob, before["with"])
         if after.value != before["was"]:
             strange.append(f"{knob} was {before['was']} and is {after.value}")
     return "what was there before was put back" + (f", but {'; '.join(strange)}" if strange else "")
+
+
+def values_before(undo: Mapping[str, Any]) -> dict[str, Any]:
+    """The value each knob had before, of an entry's undo, which itself may be long: a word for every page."""
+    return {knob: before["was"] for knob, before in undo.items()}
 
 
 def _check(changes: Sequence[HostChange]) -> None:

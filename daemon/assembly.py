@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
-from change.engine import EngineError
+from change.engine import EngineControl, EngineError
+from change.journal import Journal
 from collectors import torch_npu
 from collectors.dcmi.dcmi import DcmiCollector
 from collectors.derived import DerivedCollector
@@ -28,6 +30,10 @@ from daemon.engine.hot import HotEngine
 from daemon.engine_process import EngineProcess
 from daemon.engine_sources import engine_sources, stall_probe
 from daemon.errors import ConfigError
+from daemon.host.binding_log import BindingLog
+from daemon.host.hand import HostHand
+from daemon.host.parts import host_hand
+from daemon.host_lane import HostLane, near_nodes
 from daemon.host_sources import host_collectors
 from daemon.modes import Modes
 from daemon.paths import ascend_log_dir, state_dir
@@ -169,6 +175,30 @@ def runner(config: Config, history: History, *, lasting: bool = True) -> Runner:
     names = {collector.name for collector in found}
     timeouts = {name: seconds for name, seconds in limits.items() if name in names}
     return Runner(found, history, timeouts=timeouts)
+
+
+def host_lane_hand(config: Config, history: History) -> HostHand:
+    """The hand on the host of the configured engine; which nodes are near its NPUs is taken from `history`."""
+    log = BindingLog([pattern for pattern in log_patterns(config) if pattern.kind == "engine"])
+    return host_hand(
+        EngineProcess(config.engine.url).pid,
+        allowed=config.host.knobs,
+        near=lambda pids: near_nodes(history, config.own_card, pids),
+        binding=log.binding,
+    )
+
+
+def host_lane(config: Config, control: EngineControl, journal: Journal, history: History) -> HostLane:
+    """What changes the host of the configured engine, through its journal and locks."""
+    engine_pid = EngineProcess(config.engine.url).pid
+    return HostLane(host_lane_hand(config, history), control, journal, lock_dir(config), engine_pid)
+
+
+async def near_readings(config: Config, history: History) -> None:
+    """Read once what tells which nodes are near the NPUs; what cannot be read stays unknown."""
+    found = collectors(config, history, lasting=False)
+    for names in (("npu_smi", "npu_exporter"), ("numa",)):  # the second asks the first for the devices
+        await Runner([one for one in found if one.name in names], history).once(time.time())
 
 
 def modes(config: Config) -> Modes:

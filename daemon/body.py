@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from change.apply import ChangeRefused
+from change.host import HostChange, HostError
+from change.host_knobs import parse_change
 from change.journal import JournalUnwritable
 from change.lock import LockError
 from collectors.history import History
@@ -15,6 +17,7 @@ from daemon import live
 from daemon.campaigns import Campaigns
 from daemon.config import Config
 from daemon.engine_watch import EngineWatch
+from daemon.host_lane import HostLane
 from daemon.knob_rows import knob_rows
 from daemon.modes import Modes
 from daemon.notices import Notices
@@ -33,6 +36,7 @@ class DaemonBody:
         watch: EngineWatch,
         campaigns: Campaigns,
         orders: Orders,
+        host: HostLane,
         modes: Modes,
         notices: Notices,
         history: History,
@@ -43,6 +47,7 @@ class DaemonBody:
         self._watch = watch
         self._campaigns = campaigns
         self._orders = orders
+        self._host = host
         self._modes = modes
         self._notices = notices
         self._history = history
@@ -92,6 +97,16 @@ class DaemonBody:
         with _refusals():
             return await self._orders.rollback(n, "operator", self._clock())
 
+    async def host_apply(self, changes: Mapping[str, str]) -> dict[str, Any]:
+        """Change knobs of the host lane by hand."""
+        with _refusals():
+            return await self._host.apply(_changes(changes), "operator", self._clock())
+
+    async def host_rollback(self, n: int) -> dict[str, Any]:
+        """Take back the last `n` changes of the host lane."""
+        with _refusals():
+            return await self._host.rollback(n, "operator", self._clock())
+
     async def pause(self) -> dict[str, Any]:
         """Stop the mind; a running trial goes back to the incumbent at once."""
         note = self._modes.pause()
@@ -107,7 +122,8 @@ class DaemonBody:
         """Put the launch values back, forget the promotion, and stay paused so that nothing begins again."""
         await self.pause()
         with _refusals():
-            return await self._orders.detach("operator", self._clock())
+            host = await self._host.detach("operator", self._clock())
+            return await self._orders.detach("operator", self._clock()) | {"host": host}
 
     async def tune(self, mode: Literal["advise", "act"], minutes: float | None) -> dict[str, Any]:
         """Start a campaign."""
@@ -155,9 +171,16 @@ class DaemonBody:
         }
 
 
+def _changes(changes: Mapping[str, str]) -> list[HostChange]:
+    try:
+        return [parse_change(f"{knob}={value}") for knob, value in changes.items()]
+    except ValueError as error:
+        raise ChangeRefused(str(error)) from error
+
+
 @contextmanager
 def _refusals() -> Iterator[None]:
     try:
         yield
-    except (ChangeRefused, LockError, JournalUnwritable, StoreError) as error:
+    except (ChangeRefused, HostError, LockError, JournalUnwritable, StoreError) as error:
         raise Refused(str(error)) from error

@@ -10,11 +10,12 @@ from typing import Annotated
 import typer
 
 from change.engine import EngineError, EngineUnreachable
+from change.host import HostError
 from change.journal import JournalUnwritable
 from change.lock import LockError
 from change.profiler import ProfilerError
 from daemon import log
-from daemon.commands import analyze, bench, config, orders, results
+from daemon.commands import analyze, bench, config, host, orders, results
 from daemon.commands.capture import capture
 from daemon.commands.collect import collect
 from daemon.commands.demo import demo
@@ -51,6 +52,7 @@ app.command("history")(results.history)
 app.command("pause")(orders.pause)
 app.command("resume")(orders.resume)
 app.command("detach")(orders.detach)
+app.add_typer(host.app, name="host")
 app.add_typer(config.app, name="config")
 app.add_typer(bench.app, name="bench")
 app.add_typer(analyze.app, name="analyze")
@@ -80,7 +82,7 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail(str(error), error.code)
     except EngineUnreachable as error:
         return _fail(str(error), UNREACHABLE)
-    except (EngineError, JournalUnwritable, LockError, ProfilerError, StoreError) as error:
+    except (EngineError, HostError, JournalUnwritable, LockError, ProfilerError, StoreError) as error:
         return _fail(str(error), BAD)
     except typer.TyperException as error:
         return _fail(f"{error.format_message()} See `trimtab --help`.", USAGE)

@@ -30,18 +30,18 @@ class DaemonClient:
         """Read a resource."""
         return self._ask("GET", path, params=query)
 
-    def post(self, path: str, body: dict[str, Any]) -> Any:
+    def post(self, path: str, body: dict[str, Any], *, timeout_seconds: float = TIMEOUT_SECONDS) -> Any:
         """Order a change."""
-        return self._ask("POST", path, json=body)
+        return self._ask("POST", path, timeout_seconds, json=body)
 
-    def _ask(self, method: str, path: str, **options: Any) -> Any:
+    def _ask(self, method: str, path: str, timeout_seconds: float = TIMEOUT_SECONDS, **options: Any) -> Any:
         try:
             # trust_env off: a proxy of the environment must not see the token or get between us and loopback.
-            with httpx2.Client(headers=self._headers, timeout=TIMEOUT_SECONDS, trust_env=False) as http:
+            with httpx2.Client(headers=self._headers, timeout=timeout_seconds, trust_env=False) as http:
                 response = http.request(method, f"{self._presence.url.rstrip('/')}/api/v1/{path}", **options)
         except httpx2.TimeoutException as error:
             raise UserError(
-                f"the daemon (pid {self.pid}) did not answer within {TIMEOUT_SECONDS:g} s", UNREACHABLE
+                f"the daemon (pid {self.pid}) did not answer within {timeout_seconds:g} s", UNREACHABLE
             ) from error
         except httpx2.HTTPError as error:
             raise UserError(f"the daemon (pid {self.pid}) cannot be asked: {error}", UNREACHABLE) from error

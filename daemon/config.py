@@ -16,6 +16,7 @@ from daemon.quiet_hours import QuietHours, minute_of_day
 from daemon.sections.base import FilePath, RootPath, Seconds, Section, Share
 from daemon.sections.collect import CollectSection
 from daemon.sections.engine import EngineSection
+from daemon.sections.host_lane import HostSection
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
 
 Mode = Literal["observe", "advise", "act"]
@@ -214,6 +215,7 @@ class Config(Section):
     engine: EngineSection = EngineSection()
     slo: SloSection = SloSection()
     tune: TuneSection = TuneSection()
+    host: HostSection = HostSection()
     collect: CollectSection = CollectSection()
     capture: CaptureSection = CaptureSection()
     web: WebSection = WebSection()

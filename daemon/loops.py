@@ -28,6 +28,7 @@ from daemon.engine_probe import EngineProbe
 from daemon.engine_watch import EngineWatch, Probing
 from daemon.errors import ConfigError
 from daemon.exporter import Exporter, SelfState
+from daemon.host_watch import HostWatch
 from daemon.notices import Notices
 from daemon.orders import Orders
 from daemon.patient_store import PatientStore
@@ -41,6 +42,7 @@ from web.app import create_app
 from web.bind import UnsafeBind, check_bind
 
 WATCH_SECONDS = 2.0
+HOST_SECONDS = 10.0
 CAMPAIGN_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 FORGET_SECONDS = 24 * 3600.0
@@ -98,11 +100,14 @@ class Daemon:
             busy=lambda: self.campaigns.running,
             unproven=self.campaigns.unproven,
         )
+        host = assembly.host_lane(config, self._control, journal, self._history)
+        self._host_watch = HostWatch(host, self._modes, self._notices, busy=lambda: self.campaigns.running)
         self.body = DaemonBody(
             config=config,
             watch=self._watch,
             campaigns=self.campaigns,
             orders=Orders(self._control, journal, locks),
+            host=host,
             modes=self._modes,
             notices=self._notices,
             history=self._history,
@@ -148,6 +153,7 @@ class Daemon:
         async with asyncio.TaskGroup() as loops:
             loops.create_task(supervisor.keep("collecting", lambda: self._runner.run(self.stop)))
             loops.create_task(supervisor.every("engine", WATCH_SECONDS, self._watch.tick))
+            loops.create_task(supervisor.every("host", HOST_SECONDS, self._host_watch.tick))
             loops.create_task(supervisor.every("campaign", CAMPAIGN_SECONDS, self.campaigns.tick))
             loops.create_task(supervisor.every("housekeeping", HOUSEKEEPING_SECONDS, self._keep_house))
             if listening is not None:

@@ -128,6 +128,16 @@ def writing_routes(body: Body) -> APIRouter:
         """Undo the last journal entries."""
         return JSONResponse(plain(await body.rollback(order.n)))
 
+    @router.post("/host/apply", responses=DONE)
+    async def host_apply(order: shapes.HostApply) -> JSONResponse:
+        """Change knobs of the host lane by hand."""
+        return JSONResponse(plain(await body.host_apply(order.changes)))
+
+    @router.post("/host/rollback", responses=DONE | ABSENT)
+    async def host_rollback(order: shapes.Rollback) -> JSONResponse:
+        """Undo the last changes of the host lane."""
+        return JSONResponse(plain(await body.host_rollback(order.n)))
+
     @router.post("/pause", responses=DONE)
     async def pause(order: shapes.Nothing) -> JSONResponse:
         """Stop tuning; a running trial goes back to the incumbent."""

@@ -40,6 +40,14 @@ class Body(Protocol):
         """Undo the last `n` journal entries."""
         ...
 
+    async def host_apply(self, changes: Mapping[str, str]) -> dict[str, Any]:
+        """Change knobs of the host lane by hand, in their order, journaled."""
+        ...
+
+    async def host_rollback(self, n: int) -> dict[str, Any]:
+        """Undo the last `n` changes of the host lane."""
+        ...
+
     async def pause(self) -> dict[str, Any]:
         """Stop both minds; a running trial goes back to the incumbent."""
         ...

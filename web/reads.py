@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from change.host_steps import values_before
 from store import queries
 from store.models import Campaign, Decision, JournalEntry, Pair, Trial, Window
 from web import shapes
@@ -41,7 +42,13 @@ def campaign(session: Session, id: int) -> shapes.CampaignDetail | None:
 def journal(session: Session, limit: int, before: int | None) -> list[shapes.JournalEntry]:
     """List journal entries, newest first, older than entry `before`."""
     rows = queries.journal(session, limit=limit, before=before)
-    return [shapes.JournalEntry.model_validate(row) for row in rows]
+    return [_entry(row) for row in rows]
+
+
+def _entry(row: JournalEntry) -> shapes.JournalEntry:
+    entry = shapes.JournalEntry.model_validate(row)
+    # A host's undo has a word for every thread and page: what it was is told, not how it is put back.
+    return entry.model_copy(update={"undo": values_before(row.undo)}) if row.lane == "host" else entry
 
 
 def revision(session: Session) -> Revision:

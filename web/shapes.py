@@ -273,6 +273,7 @@ class JournalEntry(Row):
     id: int
     engine: str
     boot_id: str
+    lane: str
     kind: str
     state: str
     outcome: str | None
@@ -299,6 +300,12 @@ class Apply(Order):
     """Knob values to apply by hand."""
 
     values: dict[str, Finite] = Field(min_length=1, max_length=64)
+
+
+class HostApply(Order):
+    """Values of the host lane's knobs to set by hand, in this order, as `{"placement": "split:6"}`."""
+
+    changes: dict[str, str] = Field(min_length=1, max_length=32)
 
 
 class Rollback(Order):

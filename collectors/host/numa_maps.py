@@ -53,10 +53,33 @@ def parse_numa_maps(lines: Iterable[str]) -> PagesByNode:
         if not pages or size is None:
             continue
         page_bytes = int(size[1]) * 1024.0
-        kind: Kind = "shared" if _SHARED.search(line) else "file" if _FILE.search(line) else "private"
+        kind = _kind(line)
         for node, count in pages:
             found[kind, int(node)] += int(count) * page_bytes
     return PagesByNode(dict(found), unread, tuple(examples))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedMapping:
+    """One mapping: first address, kind as in `PagesByNode`, page size in bytes, pages by node."""
+
+    address: int
+    kind: Kind
+    page_bytes: int
+    pages: Mapping[int, int]
+
+
+def placed_mappings(lines: Iterable[str]) -> Iterator[PlacedMapping]:
+    """Each mapping that has pages; lines that cannot be read are passed over, `parse_numa_maps` counts them."""
+    for line in lines:
+        pages, size = _ON_NODE.findall(line), _PAGE_SIZE.search(line)
+        if pages and size is not None and _MAPPING.match(line):
+            counts = {int(node): int(count) for node, count in pages}
+            yield PlacedMapping(int(line.partition(" ")[0], 16), _kind(line), int(size[1]) * 1024, counts)
+
+
+def _kind(line: str) -> Kind:
+    return "shared" if _SHARED.search(line) else "file" if _FILE.search(line) else "private"
 
 
 def lines_of(chunks: Iterable[bytes], longest: int = 65536) -> Iterator[str]:

@@ -18,6 +18,7 @@ from change.apply import ChangeRefused
 from change.journal import Journal
 from daemon import assembly
 from daemon.client import running
+from daemon.commands import host as host_commands
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, remark, text
 from daemon.config import Config
@@ -70,7 +71,8 @@ def detach(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     if daemon is not None:
         result = daemon.post("detach", {})
     else:
-        result = _directly(settings, lambda orders, now: orders.detach(ACTOR, now))
+        host = host_commands.leave(settings)
+        result = _directly(settings, lambda orders, now: orders.detach(ACTOR, now)) | {"host": host}
     _show(result, as_json)
 
 

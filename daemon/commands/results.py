@@ -10,12 +10,13 @@ from typing import Annotated, Any
 import typer
 from sqlalchemy.orm import Session
 
+from change.host_steps import values_before
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import percent, print_json, print_table, text, when
 from daemon.config import Config
 from daemon.errors import BAD, UserError
 from store import open_store
-from store.models import Base, Campaign
+from store.models import Base, Campaign, JournalEntry
 from store.queries import journal, newest_campaign, whole_campaign
 
 CampaignArgument = Annotated[
@@ -77,7 +78,7 @@ def history(
 ) -> None:
     """List the changes made to the engine, newest first, with their undo."""
     with _reading(configured(config)) as (session, engine):
-        rows = [_plain(entry) for entry in journal(session, engine, number)]
+        rows = [_entry(entry) for entry in journal(session, engine, number)]
     if as_json:
         print_json(rows)
         return
@@ -167,6 +168,12 @@ def _campaign(session: Session, engine: str, number: int | None) -> Campaign:
 
 def _plain(row: Base) -> dict[str, Any]:
     return {column.key: getattr(row, column.key) for column in row.__table__.columns}
+
+
+def _entry(row: JournalEntry) -> dict[str, Any]:
+    """An entry; of a host's undo, which has a word for every thread and page, only what was there."""
+    undo = values_before(row.undo) if row.lane == "host" else row.undo
+    return _plain(row) | {"undo": undo}
 
 
 def _effect(effect: Mapping[str, Any] | None) -> tuple[str, str, Any]:

@@ -118,6 +118,18 @@ class FakeBody:
             raise NotFound(f"the journal has 3 entries, not {n}")
         return self._ordered("rollback", n)
 
+    async def host_apply(self, changes: Mapping[str, str]) -> dict[str, Any]:
+        """Know one knob of the host."""
+        if unknown := set(changes) - {"placement"}:
+            raise Refused(f"the host lane has no {sorted(unknown)[0]}")
+        return self._ordered("host_apply", dict(changes))
+
+    async def host_rollback(self, n: int) -> dict[str, Any]:
+        """Have one change of the host to undo."""
+        if n > 1:
+            raise Refused(f"1 changes of the host lane stand: there are not {n} to take back")
+        return self._ordered("host_rollback", n)
+
     async def pause(self) -> dict[str, Any]:
         """Pause."""
         self.changes["paused"] = True

@@ -1,0 +1,110 @@
+"""The host lane beside the daemon's loops, on a laid host: recovery at start, and after a restart of the engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from change.host import HostChange
+from change.host_steps import begin_trial, change_host
+from change.journal import Journal
+from change.lock import EngineLock, LockHeld
+from collectors.history import History
+from collectors.sample import Sample, labels
+from daemon.host_lane import HostLane, near_nodes
+from daemon.host_watch import HostWatch
+from daemon.modes import Modes
+from daemon.notices import Notices
+from store import open_store
+from tests.change.plain_engine import PlainEngine
+from tests.daemon.host.laid import MAIN, WORKER, LaidHost
+
+SPLIT = HostChange("placement", "split:4")
+
+
+@pytest.fixture
+def laid(tmp_path: Path) -> LaidHost:
+    return LaidHost(tmp_path / "root")
+
+
+@pytest.fixture
+def journal() -> Iterator[Journal]:
+    store = open_store("sqlite:///:memory:")
+    yield Journal(store, "http://127.0.0.1:8000")
+    store.close()
+
+
+def lane_of(laid: LaidHost, journal: Journal, tmp_path: Path) -> HostLane:
+    return HostLane(
+        laid.hand(), PlainEngine(), journal, tmp_path / "locks", lambda: MAIN, root=laid.tree.root
+    )
+
+
+def watch_of(lane: HostLane, tmp_path: Path, mode: str = "act") -> HostWatch:
+    modes = Modes(mode, tmp_path / "paused", tmp_path / "stop", ())  # type: ignore[arg-type]
+    return HostWatch(lane, modes, Notices(lambda: 0.0), busy=lambda: False)
+
+
+def test_what_a_dead_daemon_left_open_is_put_back_at_the_first_tick(
+    laid: LaidHost, journal: Journal, tmp_path: Path
+) -> None:
+    before, lane = laid.affinities(), lane_of(laid, journal, tmp_path)
+
+    async def scene() -> None:
+        await begin_trial(laid.hand(), journal, [SPLIT], boot_id="b00t-1", actor="tune", now=1.0)
+        await laid.hand().apply(SPLIT)
+        assert laid.affinities() != before
+        await watch_of(lane, tmp_path, "observe").tick(2.0)
+
+    asyncio.run(scene())
+    assert laid.affinities() == before
+    assert journal.open_entries("host") == []
+
+
+@pytest.mark.parametrize("mode", ["act", "observe"])
+def test_a_promoted_placement_comes_back_on_an_engine_that_started_again(
+    laid: LaidHost, journal: Journal, tmp_path: Path, mode: str
+) -> None:
+    lane = lane_of(laid, journal, tmp_path)
+    watch = watch_of(lane, tmp_path, mode)
+
+    async def scene() -> bool:
+        await change_host(
+            laid.hand(), journal, [SPLIT], boot_id="b00t-1", kind="promotion", actor="tune", now=1.0
+        )
+        await watch.tick(2.0)
+        laid.tree.process(MAIN, "vllm", title="python3\0/usr/bin/vllm\0serve\0", start_ticks=700)
+        laid.tree.process(WORKER, "VLLM::Worker_TP", 200, title="VLLM::Worker_TP0\0", start_ticks=701)
+        await watch.tick(3.0)
+        return (await laid.hand().look("placement")).value == "split:4"
+
+    assert asyncio.run(scene()) == (mode == "act")
+
+
+def test_orders_wait_for_who_changes_the_engine(laid: LaidHost, journal: Journal, tmp_path: Path) -> None:
+    lane = lane_of(laid, journal, tmp_path)
+
+    async def scene() -> None:
+        boot_id = (await PlainEngine().state()).boot_id
+        with (
+            EngineLock(tmp_path / "locks", boot_id, "a campaign"),
+            pytest.raises(LockHeld, match="a campaign"),
+        ):
+            await lane.apply([SPLIT], "cli", 1.0)
+        assert (await lane.apply([SPLIT], "cli", 2.0))["outcome"] == "done"
+        assert (await lane.detach("cli", 3.0) or {})["outcome"] == "done"
+        assert await lane.detach("cli", 4.0) is None
+
+    asyncio.run(scene())
+
+
+def test_near_are_the_nodes_of_the_engines_own_cards() -> None:
+    history = History()
+    for npu, node in (("0", 6.0), ("1", 6.0), ("2", 4.0)):
+        history.add([Sample("npu_numa_node", node, 1.0, labels(npu=npu, chip="0"))])
+    assert near_nodes(history, lambda npu: npu != "2") == {6}
+    assert near_nodes(history, lambda npu: None) == {4, 6}
+    assert near_nodes(History(), lambda npu: True) == frozenset()
