@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from change.engine import EngineState, Values
 from change.knobs import Lane
 from store import Store, StoreError
-from store.models import JournalEntry, Launch, Promoted
+from store.models import Campaign, JournalEntry, Launch, Promoted
 
 Kind = Literal["trial", "promotion", "reapply", "manual", "rollback", "detach"]
 State = Literal["intended", "applied", "verified", "closed"]
@@ -164,6 +164,12 @@ class Journal:
         done = self.done_on(boot_id, lane)
         taken_back = {undone for entry in done for undone in entry.undoes or ()}
         return [entry for entry in done if entry.kind != "rollback" and entry.id not in taken_back]
+
+    def campaign_promoted(self, campaign_id: int) -> bool:
+        """Whether a campaign ended with a promotion that stood its probation."""
+        with self._store.reading() as session:
+            campaign = session.get(Campaign, campaign_id)
+            return campaign is not None and campaign.decision == "promoted"
 
     def promoted(self, engine: str | None = None) -> Promoted | None:
         """Return what serves by promotion on an engine (this one by default), or None."""

@@ -8,7 +8,7 @@ from typing import Any
 from change.engine import Values
 from change.journal import Journal
 from daemon.gauges import Gauges
-from daemon.lanes import HostLane, LaneControl
+from daemon.lanes import LaneControl
 from daemon.tuning import Tuning
 from sim.node import Node
 from sim.scenario import SCENARIOS, Scenario
@@ -49,8 +49,7 @@ async def node_lanes(node: Node, journal: Journal, settings: TuneSettings) -> La
     """The hot and the host lane of a node whose host is part of its story, None of another."""
     if node.host is None:
         return None
-    lane = HostLane(node.host, f"host of {node.control.boot_id}", tuple(await node.host.choices()))
-    return await LaneControl.opened(node.control, lane, journal, lambda: node.now, settings.knobs)
+    return await LaneControl.opened(node.control, node.host, journal, lambda: node.now, settings.knobs)
 
 
 async def campaign(

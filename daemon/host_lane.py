@@ -97,6 +97,29 @@ class HostLane:
             self.hand, self._journal, now, boot_id=self.boot_id(), locks=await self.locks("recovery")
         )
 
+    async def take_back_unproven(self, now: float) -> list[JournalEntry]:
+        """Roll back the newest promotions whose campaign did not end with them; return the entries that did so."""
+        done = []
+        while standing := self._journal.standing(self.boot_id(), "host"):
+            newest = standing[-1]
+            if newest.kind != "promotion" or newest.campaign_id is None:
+                break
+            if self._journal.campaign_promoted(newest.campaign_id):
+                break
+            entry = await rollback_host(
+                self.hand,
+                self._journal,
+                1,
+                now,
+                boot_id=self.boot_id(),
+                actor="recovery",
+                locks=await self.locks("recovery"),
+            )
+            done.append(entry)
+            if entry.outcome != "done":
+                break
+        return done
+
     def promoted(self) -> bool:
         """Whether anything of the host lane stands by promotion."""
         return any(entry.kind in LASTING for entry in self._journal.standing(self.boot_id(), "host"))

@@ -1,23 +1,23 @@
 """The hot and the host lane of one campaign as one: an engine whose knobs include those of the host it runs on.
 
 The engine's plugin keeps the lease for both. The host has none of its own, so what a trial set there is put back as
-soon as the plugin shows that its lease ran out, or can no longer be asked and it must have. A daemon that died in between
-finds the open entries of the host lane in the journal when it comes back (`change.host_steps.recover_host`).
+soon as the plugin shows that its lease ran out, or can no longer be asked and it must have. A daemon that died in
+between finds the open entries of the host lane in the journal when it comes back (`change.host_steps.recover_host`).
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Self
+from dataclasses import replace
+from typing import Literal, Protocol, Self
 
 import structlog
 
 from change.choices import Options, number
 from change.engine import EngineControl, EngineError, EngineState, KnobAnswer, RequestPage, StaleEpoch, Values
 from change.host import HostChange, HostControl, HostError
-from change.host_knobs import ENGINE_KNOBS
+from change.host_knobs import ENGINE_KNOBS, HOST_KNOBS
 from change.host_steps import begin_trial, change_host, rollback_host
 from change.journal import Journal
 from change.steps import ChangeRefused
@@ -29,13 +29,17 @@ HALF_SET = ""
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class HostLane:
-    """The host lane that a daemon has; `boot_id` is the host's, `allowed` the knobs that may be tried."""
+class HostSide(Protocol):
+    """The host lane that campaigns try values through."""
 
-    control: HostControl
-    boot_id: str
-    allowed: tuple[str, ...] = ENGINE_KNOBS
+    @property
+    def hand(self) -> HostControl:
+        """The hand on the host."""
+        ...
+
+    def boot_id(self) -> str:
+        """This boot of the host, as the journal names it."""
+        ...
 
 
 class LaneControl:
@@ -44,7 +48,7 @@ class LaneControl:
     def __init__(
         self,
         engine: EngineControl,
-        lane: HostLane,
+        side: HostSide,
         journal: Journal,
         clock: Callable[[], float],
         state: EngineState,
@@ -52,8 +56,8 @@ class LaneControl:
     ) -> None:
         """Begin with what is in force, the first of each knob's `options`; use `opened` to read them."""
         self._engine = engine
-        self._host = lane.control
-        self._boot_id = lane.boot_id
+        self._host = side.hand
+        self._boot_id = side.boot_id()
         self._journal = journal
         self._clock = clock
         self._engine_boot_id = state.boot_id
@@ -70,12 +74,12 @@ class LaneControl:
     async def opened(
         cls,
         engine: EngineControl,
-        lane: HostLane,
+        side: HostSide,
         journal: Journal,
         clock: Callable[[], float],
         names: Sequence[str],
     ) -> Self:
-        """Look which of the allowed knobs can be changed here, among `names` if there are any.
+        """Look which knobs can be changed: those of `names`, or the engine's own threads and pages if none are named.
 
         Raises `EngineError` if the engine cannot be asked, knows no marks, or the host cannot be read.
         """
@@ -85,12 +89,17 @@ class LaneControl:
                 f"the engine's plugin {state.plugin} is too old for the host lane: install the one of this version"
             )
         try:
-            found = await lane.control.choices()
+            found = await side.hand.choices()
         except HostError as error:
             raise EngineError(f"the host lane cannot be read: {error}") from error
-        wanted = [knob for knob in found if knob in lane.allowed and (not names or knob in names)]
-        options = {knob: found[knob] for knob in wanted if len(found[knob]) > 1}
-        return cls(engine, lane, journal, clock, state, options)
+        wanted = names or ENGINE_KNOBS
+        options = {knob: texts for knob, texts in found.items() if knob in wanted and len(texts) > 1}
+        return cls(engine, side, journal, clock, state, options)
+
+    @property
+    def node_wide(self) -> bool:
+        """Whether a knob of the whole node is among them."""
+        return any(HOST_KNOBS[knob].scope == "node" for knob in self._options)
 
     @property
     def options(self) -> Options:
@@ -284,7 +293,7 @@ class LaneControl:
 
     async def _move(self, target: Mapping[str, str]) -> None:
         """From what is in force to `target`: what goes back first, the last set first."""
-        for knob in reversed(target):
+        for knob in reversed(list(target)):
             if self._now[knob] != target[knob] == self._base[knob]:
                 self._now[knob] = HALF_SET
                 self._seen[knob] = (await self._host.restore(knob, dict(self._undo[knob]))).value

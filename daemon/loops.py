@@ -29,6 +29,7 @@ from daemon.engine_watch import EngineWatch, Probing
 from daemon.errors import ConfigError
 from daemon.exporter import Exporter, SelfState
 from daemon.host_watch import HostWatch
+from daemon.lanes import HostSide
 from daemon.notices import Notices
 from daemon.orders import Orders
 from daemon.patient_store import PatientStore
@@ -62,8 +63,12 @@ class Daemon:
         clock: Callable[[], float] = time.time,
         runner: Callable[[History], Runner] | None = None,
         draw_seed: Callable[[], int] = lambda: secrets.randbits(32),
+        tried_host: HostSide | None = None,
     ) -> None:
-        """`runner` builds what reads the sources, where they are not the configuration's own."""
+        """`runner` builds what reads the sources, where they are not the configuration's own.
+
+        `tried_host` is the host whose knobs a campaign tries, where it is not the one this process runs on.
+        """
         self.stop = asyncio.Event()
         self._config = config
         self._clock = clock
@@ -75,6 +80,7 @@ class Daemon:
         self._runner = runner(self._history) if runner else assembly.runner(config, self._history)
         journal = Journal(self._store, config.engine.url)
         locks = assembly.lock_dir(config)
+        host = assembly.host_lane(config, self._control, journal, self._history)
         self.campaigns = Campaigns(
             control=self._control,
             store=self._store,
@@ -86,9 +92,11 @@ class Daemon:
             modes=self._modes,
             notices=self._notices,
             lock_dir=locks,
-            ended=lambda: self._watch.look_again(),
+            ended=self._look_again,
             own_card=config.own_card,
             draw_seed=draw_seed,
+            host=host if tried_host is None else tried_host,
+            clock=clock,
         )
         self._watch = EngineWatch(
             self._control,
@@ -100,7 +108,6 @@ class Daemon:
             busy=lambda: self.campaigns.running,
             unproven=self.campaigns.unproven,
         )
-        host = assembly.host_lane(config, self._control, journal, self._history)
         self._host_watch = HostWatch(host, self._modes, self._notices, busy=lambda: self.campaigns.running)
         self.body = DaemonBody(
             config=config,
@@ -115,6 +122,11 @@ class Daemon:
             clock=clock,
         )
         self._forget_at = 0.0
+
+    def _look_again(self) -> None:
+        """A campaign is over: what it left open is ended when that is possible."""
+        self._watch.look_again()
+        self._host_watch.look_again()
 
     def app(self) -> FastAPI:
         """The web application, with /metrics."""

@@ -28,16 +28,26 @@ class SimulatedHost:
     `ignores` names knobs that it takes and does not honour, `broken` those that it fails to set.
     """
 
-    def __init__(self, story: HostStory, engine: Engine, physics: Physics) -> None:
+    def __init__(self, story: HostStory, engine: Engine, physics: Physics, name: str) -> None:
         self.values = found(story)
         self.ignores: set[str] = set()
         self.broken: set[str] = set()
         self.changed: Callable[[], None] = lambda: None
         """Called after each change."""
         self._story = story
+        self._name = name
         self._engine = engine
         self._physics = physics
         self._live()
+
+    @property
+    def hand(self) -> SimulatedHost:
+        """The host is its own hand."""
+        return self
+
+    def boot_id(self) -> str:
+        """It never restarts."""
+        return self._name
 
     @property
     def computing(self) -> float:

@@ -41,7 +41,13 @@ class Node:
         self._flags: dict[str, float] = dict(self.scenario.launch)
         self.control = SimulatedControl(self.scenario, self.engine, self._boot_id())
         story = self.drawn.host
-        self.host = None if story is None else SimulatedHost(story, self.engine, self.drawn.physics)
+        self.host = (
+            None
+            if story is None
+            else SimulatedHost(
+                story, self.engine, self.drawn.physics, f"sim-host-{self.scenario.name}-{seed}"
+            )
+        )
         self.page = MetricsPage(self.engine, start)
         spread = stream(seed, "cards").uniform(0.97, 1.03, CARDS)
         self.cards = [Card(float(s)) for s in spread]

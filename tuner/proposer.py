@@ -238,8 +238,8 @@ class Proposer:
     def _steps(self) -> None:
         """One knob moved at a time, so that the first evidence tells which knobs matter; a lone one by halves."""
         for axis in (d for d in self.space.dimensions if d.choice):
-            for place in range(int(axis.high) + 1):
-                self._enqueue({axis.name: float(place)}, "step", None)
+            for choice in range(int(axis.high) + 1):
+                self._enqueue({axis.name: float(choice)}, "step", None)
         if len(self.space.dimensions) == 1:
             for values in spread(self._halves(self.space.dimensions[0])):
                 self._enqueue(values, "step", None)
