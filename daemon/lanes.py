@@ -147,16 +147,17 @@ class LaneControl:
         """
         hot, target = self._parted(values, self._base if lease_seconds is None else self._now)
         back = None if revert_to is None else self._parted(revert_to, self._base)[0]
-        if not hot:
-            state = await self._engine.state()
-            hot = dict(list(state.values.items())[:1])
         if target == self._base:
             return await self._go_back(hot, values, if_epoch, lease_seconds, back)
         if target != self._now:
             await self._go(target, if_epoch)
         try:
             answer = await self._engine.set_knobs(
-                hot, if_epoch=if_epoch, lease_seconds=lease_seconds, revert_to=back, mark=self._mark(target)
+                hot or await self._any(),
+                if_epoch=if_epoch,
+                lease_seconds=lease_seconds,
+                revert_to=back,
+                mark=self._mark(target),
             )
         except EngineError:
             await self._return("the engine did not take the change", unasked=True)
@@ -271,11 +272,19 @@ class LaneControl:
         self._leased_until = None
         try:
             answer = await self._engine.set_knobs(
-                hot, if_epoch=if_epoch, lease_seconds=lease, revert_to=back, mark=self._base_mark
+                hot or await self._any(),
+                if_epoch=if_epoch,
+                lease_seconds=lease,
+                revert_to=back,
+                mark=self._base_mark,
             )
         finally:
             await self._return("the incumbent comes back")
         return self._answer(answer, values)
+
+    async def _any(self) -> dict[str, float]:
+        """A value the engine has already: a call needs one, and a mark alone is none."""
+        return dict(list((await self._engine.state()).values.items())[:1])
 
     async def _return(self, why: str, *, unasked: bool = False) -> None:
         """Put the incumbent's host values in force; raises `EngineError` if the host fails."""
@@ -306,9 +315,9 @@ class LaneControl:
 
     def _stand_on(self, target: Mapping[str, str]) -> None:
         """`target` is in force for good."""
-        self._base = dict(target)
+        mark = self._mark(target)
+        self._base, self._base_mark = dict(target), mark
         self._now, self._seen = dict(target), dict(target)
-        self._base_mark = self._mark(target)
         self._undo.clear()
 
     def _parted(
