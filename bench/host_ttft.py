@@ -92,6 +92,16 @@ def table(found: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
+def reached(found: Sequence[Outcome]) -> bool:
+    """Whether TTFT falls far enough, in the mean and in nine of ten campaigns, at no cost, and by no false friend."""
+    return (
+        mean(o.fall for o in found) >= FALL
+        and sum(o.fall >= FALL for o in found) >= 0.9 * len(found)
+        and all(o.decision == "promoted" for o in found)
+        and not any(o.whole or o.failed or o.restarts for o in found)
+    )
+
+
 def summary(found: Sequence[Outcome]) -> str:
     """The figures of a run."""
     falls = sorted(o.fall for o in found)
