@@ -124,7 +124,8 @@ async def recover_host(
     """
     if not journal.open_entries("host"):
         return []
-    with locks.holding(node_wide=True):
+    wide = _node_wide(knob for entry in journal.open_entries("host") for knob in entry.undo)
+    with locks.holding(node_wide=wide):
         # Read under the lock: whoever held it may have closed its own meanwhile.
         unfinished = journal.open_entries("host")
         for entry in reversed(unfinished):

@@ -29,6 +29,9 @@ from daemon.host.parts import kernel_boot_id
 from daemon.host_sources import npu_nodes
 from store.models import JournalEntry
 
+NODE_LOCKS = Path("run/lock/trimtab")
+"""Below the root, and not in an engine's own folder: every Trimtab of the node must meet there."""
+
 
 class HostLane:
     """One engine's host lane, through its journal and under its locks.
@@ -142,7 +145,8 @@ class HostLane:
         except EngineError:
             engine = self._process_name()
         return HostLocks(
-            EngineLock(self._lock_dir, engine, what), NodeLock(self._lock_dir, self.boot_id(), what)
+            EngineLock(self._lock_dir, engine, what),
+            NodeLock(self._root / NODE_LOCKS, self.boot_id(), what),
         )
 
     def boot_id(self) -> str:

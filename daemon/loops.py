@@ -208,6 +208,11 @@ class Daemon:
         if path.is_absolute() and shutil.disk_usage(path.parent).free < LEAST_SPACE_BYTES:
             raise StoreError(f"{path.parent} is full")
 
+    def _look_again(self) -> None:
+        """A campaign ended: what it left open, if anything, is brought to an end."""
+        self._watch.look_again()
+        self._host_watch.look_again()
+
     def _self_state(self) -> SelfState:
         return SelfState(
             version=version("trimtab"),

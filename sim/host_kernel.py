@@ -16,7 +16,7 @@ _ALLOWED = re.compile(r"^(Cpus_allowed_list:[ \t]*)(.*)$", re.MULTILINE)
 
 
 class LaidKernel:
-    """Keeps affinity in `status` and where pages are in `numa_maps`; see `change`'s port `Kernel`.
+    """Keeps affinity in `status` and where pages are in `numa_maps`; see `daemon.host.kernel.Kernel`.
 
     `pinned` are addresses of pages that a driver holds: they do not move.
     """

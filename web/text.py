@@ -299,6 +299,7 @@ ENGLISH: dict[str, str] = {
     "entry.trial": "trial",
     "entry.promotion": "promotion",
     "entry.manual": "by hand",
+    "entry.reapply": "set anew",
     "entry.rollback": "rollback",
     "entry.detach": "detach",
     "journal.state.intended": "intended",

@@ -18,13 +18,23 @@ _MANAGED = (errno.EIO, errno.EPERM)
 
 
 class Interrupts:
-    """The knob `irq_placement`; `compute_cpus` gives the compute threads' cores, None where threads are not apart."""
+    """The knob `irq_placement`.
+
+    `compute_cpus` gives the compute threads' cores, None where threads are not apart; `bound` are interrupts that the
+    engine put where it wants them, which stay there.
+    """
 
     knob = "irq_placement"
 
-    def __init__(self, files: HostFiles, compute_cpus: Callable[[], frozenset[int] | None]) -> None:
+    def __init__(
+        self,
+        files: HostFiles,
+        compute_cpus: Callable[[], frozenset[int] | None],
+        bound: Callable[[], frozenset[int]] = frozenset,
+    ) -> None:
         self._files = files
         self._compute = compute_cpus
+        self._bound = bound
         self._managed: set[str] = set()
 
     def values(self) -> tuple[str, ...]:
@@ -76,7 +86,15 @@ class Interrupts:
             return ["nothing: the compute threads have no cores of their own yet (placement=split:<node>)"]
         targets = self._targets(compute)
         irqs = ", ".join(list(targets)[:12]) + (f" and {len(targets) - 12} more" if len(targets) > 12 else "")
-        return [f"{len(targets)} interrupts off CPUs {format_cpulist(compute)}: {irqs or 'none'}"]
+        lines = [f"{len(targets)} interrupts off CPUs {format_cpulist(compute)}: {irqs or 'none'}"]
+        if self._balanced():
+            lines.append("irqbalance runs and will move them back: ban these CPUs there, or stop it")
+        return lines
+
+    def _balanced(self) -> bool:
+        """Whether irqbalance runs; asked for a plan only, since it reads a file of every process."""
+        numbers = [name for name in self._files.names("/proc") if name.isdecimal()]
+        return any("(irqbalance)" in (self._files.record(f"/proc/{name}/stat") or "") for name in numbers)
 
     def _targets(self, compute: frozenset[int]) -> dict[str, str]:
         lists = self._lists()
@@ -103,7 +121,9 @@ class Interrupts:
 
     def _lists(self) -> dict[str, frozenset[int]]:
         found = {}
-        for irq in sorted((name for name in self._files.names("/proc/irq") if name.isdecimal()), key=int):
+        bound = {str(irq) for irq in self._bound()}
+        numbers = (name for name in self._files.names("/proc/irq") if name.isdecimal() and name not in bound)
+        for irq in sorted(numbers, key=int):
             allowed = read_irq_affinity(self._files, irq).allowed
             if allowed:
                 found[irq] = allowed

@@ -52,10 +52,15 @@ def host_hand(
         Pages(engine, hands, "private", near=near_engine),
         Pages(engine, hands, "shared", near=near_engine),
         *power_settings(files),
-        Interrupts(files, threads.compute_cpus),
+        Interrupts(files, threads.compute_cpus, lambda: bound_interrupts(binding())),
         *sysctl_settings(files),
     ]
     return HostHand({part.knob: part for part in parts}, allowed=allowed, others=engine.others)
+
+
+def bound_interrupts(binding: CpuBinding) -> frozenset[int]:
+    """The interrupts that vllm-ascend bound itself."""
+    return frozenset(irq for npu in binding.npus.values() for irq, _ in npu.interrupts.values())
 
 
 def kernel_boot_id(root: Path = Path("/")) -> str:

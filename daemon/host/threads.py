@@ -193,6 +193,8 @@ class Threads:
         nodes = self._engine.nodes()
         cpus = usable(nodes.by_number.get(number), number, self._engine.allowed().cpus)
         if value.startswith("whole"):
+            if len(nodes.by_number) == 1:
+                raise HostError(f"node {number} is the whole host: there is nothing to bind a process to")
             return Split(cpus, cpus)
         return split(cpus, read_siblings(self._engine.files, cpus), number)
 
@@ -221,14 +223,12 @@ class Threads:
         return self._whole_of(used)
 
     def _whole_of(self, used: set[frozenset[int]]) -> str:
-        nodes = self._engine.nodes()
-        if len(nodes.by_number) > 1:  # on a host of one node every thread may always run on the whole of it
-            for number in nodes.by_number:
-                try:
-                    if used == {self._sets(f"whole:{number}").whole}:
-                        return f"whole:{number}"
-                except HostError:
-                    continue
+        for number in self._engine.nodes().by_number:
+            try:
+                if used == {self._sets(f"whole:{number}").whole}:
+                    return f"whole:{number}"
+            except HostError:
+                continue
         return AS_FOUND
 
     def _to_restore(

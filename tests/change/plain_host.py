@@ -25,9 +25,14 @@ class PlainHost:
         self.dies_after = False
 
     async def choices(self) -> Mapping[str, tuple[str, ...]]:
-        return {"placement": ("as_found", "split:4")}
+        return {
+            "placement": (self.values["placement"], "split:4", "whole:4"),
+            "swappiness": (self.values["swappiness"], "10"),
+        }
 
     async def read(self, knob: str) -> HostReading:
+        if knob not in HOST_KNOBS:
+            raise HostError(f"there is no {knob}")
         scope = HOST_KNOBS[knob].scope
         value = self.values.get(knob)
         if value is None:
@@ -35,6 +40,9 @@ class PlainHost:
         return HostReading(knob, scope, value, undo={"value": value})
 
     async def apply(self, change: HostChange) -> HostReading:
+        knob = HOST_KNOBS.get(change.knob)
+        if knob is None or (problem := knob.problem(change.value)):
+            raise HostError(f"there is no {change.knob}" if knob is None else str(problem))
         self._set(change.knob, change.value)
         return await self.read(change.knob)
 

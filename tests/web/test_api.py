@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from change.engine import EngineError, EngineUnreachable
 from store import Store
-from store.models import Campaign
+from store.models import Campaign, JournalEntry
 from tests.web.fake_body import FakeBody
 from tests.web.seeded import WINNER
 from web import shapes
@@ -73,6 +73,20 @@ def test_the_journal_can_be_paged(client: TestClient) -> None:
     assert [entry["id"] for entry in rest] == [1]
 
 
+def test_of_a_host_change_the_journal_tells_what_was_there(body: FakeBody, store: Store) -> None:
+    client = TestClient(create_app(body, store, None), base_url="http://127.0.0.1")
+    with store.session() as session:
+        session.add(
+            JournalEntry(
+                engine="http://127.0.0.1:8000", boot_id="b00t", lane="host", kind="manual", state="closed",
+                outcome="done", intended=1.0, closed=2.0, actor="cli", change={"placement": "split:4"},
+                undo={"placement": {"was": "as_found", "with": {"threads": [["0-191", [[1, 1, 7]]]]}}},
+            )
+        )  # fmt: skip
+    newest = client.get("/api/v1/journal?limit=1").json()[0]
+    assert (newest["lane"], newest["undo"]) == ("host", {"placement": "as_found"})
+
+
 def test_knobs_are_listed(client: TestClient) -> None:
     rows = client.get("/api/v1/knobs").json()
     assert {row["lane"] for row in rows} == {"hot", "cold"}
@@ -94,6 +108,8 @@ def test_orders_reach_the_daemon(client: TestClient, body: FakeBody) -> None:
         ("apply", {"values": WINNER}),
         ("rollback", {"n": 2}),
         ("rollback", {}),
+        ("host/apply", {"changes": {"placement": "split:4"}}),
+        ("host/rollback", {}),
         ("pause", {}),
         ("resume", {}),
         ("tune", {"mode": "advise", "minutes": 30}),
@@ -107,6 +123,8 @@ def test_orders_reach_the_daemon(client: TestClient, body: FakeBody) -> None:
         ("apply", WINNER),
         ("rollback", 2),
         ("rollback", 1),
+        ("host_apply", {"placement": "split:4"}),
+        ("host_rollback", 1),
         ("pause",),
         ("resume",),
         ("tune", "advise", 30.0),
@@ -125,6 +143,9 @@ def test_orders_reach_the_daemon(client: TestClient, body: FakeBody) -> None:
         ("apply", {"values": {"batch_max_tokens": None}}),
         ("apply", {"values": {"batch_max_tokens": 1}, "force": True}),
         ("rollback", {"n": 0}),
+        ("host/apply", {"changes": {}}),
+        ("host/apply", {"changes": {"placement": 4}}),
+        ("host/rollback", {"n": 0}),
         ("tune", {"mode": "observe"}),
         ("tune", {"mode": "act", "minutes": -1}),
         ("approvals/promotion-3-4", {"answer": "maybe"}),

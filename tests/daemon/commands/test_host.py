@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from collectors.host.files import SystemFiles
-from collectors.host.nodes import read_nodes
 from daemon.client import DaemonClient
 from daemon.commands import host as command
-from tests.daemon.host.real_program import Program
+from tests.daemon.host.real_program import HERE, NODE, SPLIT, Program
 from tests.daemon.trimtab_command import Trimtab, one_line
-
-NODES = read_nodes(SystemFiles()).by_number
-NODE = min(NODES, default=-1)
-HERE = (NODES[NODE].cpus or frozenset()) & os.sched_getaffinity(0) if NODES else frozenset()
-SPLIT = f"placement=split:{NODE}"
 
 pytestmark = pytest.mark.skipif(
     len(HERE) < 2, reason="needs a NUMA node with two CPUs that this test may use"
 )
-
-
-@pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
-    """The engine's process, as `trimtab serve` would tell."""
-    running = Program()
-    monkeypatch.setenv("TRIMTAB_ENGINE_PID", str(running.process.pid))
-    yield running
-    running.end()
 
 
 def test_show_has_every_knob_and_what_is_only_told(trimtab: Trimtab, config: str, program: Program) -> None:

@@ -8,7 +8,7 @@ from collectors.host.binding import CpuBinding
 from daemon.host.hand import HostHand
 from daemon.host.parts import host_hand
 from sim.host_kernel import LaidKernel
-from sim.host_tree import HostTree
+from sim.host_tree import HostTree, stat_line
 
 MAIN, CORE, WORKER, OTHER_WORKER = 100, 200, 300, 400
 ALL_KNOBS = (
@@ -54,8 +54,6 @@ class LaidHost:
 
     def work(self, pid: int, tid: int, name: str, seconds: float) -> None:
         """Let a thread have taken so much CPU time until now; its CPUs stay."""
-        from sim.host_tree import stat_line
-
         self.tree.write(f"/proc/{pid}/task/{tid}/stat", stat_line(tid, name, cpu_seconds=seconds))
 
     def _pause(self, seconds: float) -> None:

@@ -8,15 +8,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+from collectors.host.files import SystemFiles
+from collectors.host.nodes import read_nodes
+
 PROGRAM = Path(__file__).parent / "busy_program.py"
+NODES = read_nodes(SystemFiles()).by_number
+NODE = min(NODES, default=-1)
+HERE = (NODES[NODE].cpus or frozenset()) & os.sched_getaffinity(0) if NODES else frozenset()
+"""The CPUs of the first node that a test may use."""
+SPLIT = f"placement=split:{NODE}"
 
 
 class Program:
     """The program, known by its process number."""
 
-    def __init__(self) -> None:
+    def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, str(PROGRAM), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
         self.tids: dict[str, int] = json.loads(self.process.stdout.readline())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from change.host import HostChange, HostError
+from collectors.host.binding import parse_binding
 from daemon.host.files import FileRefused, HostFiles
 from tests.daemon.host.laid import LaidHost
 
@@ -59,6 +60,27 @@ def test_interrupts_leave_the_compute_cores_and_come_back(laid: LaidHost) -> Non
     asyncio.run(hand.restore("irq_placement", was.undo))
     lists = {irq: laid.text(f"/proc/irq/{irq}/smp_affinity_list") for irq in (24, 25, 26, 27)}
     assert lists == {24: "0-191", 25: "144-167", 26: "108-119", 27: "0-23"}
+
+
+def test_interrupts_that_vllm_ascend_bound_stay_there(laid: LaidHost) -> None:
+    laid.binding = parse_binding(
+        [
+            "INFO NPU2: main=[108, 109] acl=[110] release=[111]",
+            "INFO NPU2(PCI 0000:81:00.0): sq_send_trigger_irq IRQ_ID=26 -> CPU108, cq_update_irq IRQ_ID=27 -> CPU109",
+        ]
+    )
+    asyncio.run(laid.hand().apply(HostChange("irq_placement", "off_compute")))
+    assert laid.text("/proc/irq/26/smp_affinity_list") == "108-119"
+    assert laid.text("/proc/irq/24/smp_affinity_list") == "0-107,111-191"
+
+
+def test_a_plan_warns_of_irqbalance(laid: LaidHost) -> None:
+    hand, change = laid.hand(), HostChange("irq_placement", "off_compute")
+    assert "nothing" in asyncio.run(hand.preview(change))[0]
+    asyncio.run(hand.apply(HostChange("placement", "split:4")))
+    assert len(asyncio.run(hand.preview(change))) == 1
+    laid.tree.process(50, "irqbalance")
+    assert "irqbalance" in asyncio.run(hand.preview(change))[1]
 
 
 def test_an_interrupt_the_kernel_spreads_itself_is_passed_over(

@@ -17,8 +17,6 @@ import pytest
 from change import host_steps
 from change.host import HostChange
 from change.journal import Journal
-from collectors.host.files import SystemFiles
-from collectors.host.nodes import read_nodes
 from daemon.host.files import HostFiles
 from daemon.host.hand import HostHand
 from daemon.host.kernel import LinuxKernel
@@ -26,11 +24,7 @@ from daemon.host.layout import read_siblings, split
 from daemon.host.page_runs import PagedRange, ranges_of
 from daemon.host.parts import host_hand, kernel_boot_id
 from store import open_store
-from tests.daemon.host.real_program import Program
-
-NODES = read_nodes(SystemFiles()).by_number
-NODE = min(NODES, default=-1)
-HERE = (NODES[NODE].cpus or frozenset()) & os.sched_getaffinity(0) if NODES else frozenset()
+from tests.daemon.host.real_program import HERE, NODE, NODES, Program
 
 pytestmark = pytest.mark.skipif(
     len(HERE) < 2, reason="needs a NUMA node with two CPUs that this test may use"

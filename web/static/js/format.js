@@ -113,7 +113,7 @@ export function figure(name, value) {
 
 // Knob values: exact, for they are typed into a command line. For a cap of prompt tokens zero is none.
 export function knob(value, name = "") {
-  if (typeof value === "string") return value; // a knob of the host
+  if (typeof value === "string") return value; // of the host lane, as "split:4"
   if (!known(value)) return t("unknown");
   return value === 0 && name.endsWith("_prefill_tokens") ? t("knob.off") : String(value);
 }
