@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from change.engine import EngineControl, EngineError, Values
 from change.host_knobs import HOST_KNOBS
 from change.journal import Journal
-from change.lock import EngineLock, LockError, NodeLock
+from change.lock import EngineLock, LockError
 from collectors.history import History
 from daemon.config import TuneSection
 from daemon.lanes import HostSide, LaneControl
@@ -227,8 +227,8 @@ class Campaigns:
         except EngineError as error:
             self._notices.say("host lane", f"no knob of the host is tried: {error}", "info")
             return None
-        if lanes.node_wide:
-            self._acquire(NodeLock(self._lock_dir, self._host.boot_id(), "a campaign"))
+        if lanes.node_wide and (node := self._host.node_lock("a campaign")) is not None:
+            self._acquire(node)
         return lanes if lanes.options else None
 
     def _acquire(self, lock: EngineLock) -> None:

@@ -146,8 +146,12 @@ class HostLane:
             engine = self._process_name()
         return HostLocks(
             EngineLock(self._lock_dir, engine, what),
-            NodeLock(self._root / NODE_LOCKS, self.boot_id(), what),
+            self.node_lock(what),
         )
+
+    def node_lock(self, what: str) -> NodeLock:
+        """The right to change what all of the node shares."""
+        return NodeLock(self._root / NODE_LOCKS, self.boot_id(), what)
 
     def boot_id(self) -> str:
         """This boot of the host, as the journal names it."""

@@ -20,6 +20,7 @@ from change.host import HostChange, HostControl, HostError
 from change.host_knobs import ENGINE_KNOBS, HOST_KNOBS
 from change.host_steps import begin_trial, change_host, rollback_host
 from change.journal import Journal
+from change.lock import NodeLock
 from change.steps import ChangeRefused
 
 MARK_CHARACTERS = 64
@@ -39,6 +40,10 @@ class HostSide(Protocol):
 
     def boot_id(self) -> str:
         """This boot of the host, as the journal names it."""
+        ...
+
+    def node_lock(self, what: str) -> NodeLock | None:
+        """The right to change what all of the node shares; None where nobody else could."""
         ...
 
 

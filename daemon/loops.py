@@ -123,11 +123,6 @@ class Daemon:
         )
         self._forget_at = 0.0
 
-    def _look_again(self) -> None:
-        """A campaign is over: what it left open is ended when that is possible."""
-        self._watch.look_again()
-        self._host_watch.look_again()
-
     def app(self) -> FastAPI:
         """The web application, with /metrics."""
         app = create_app(

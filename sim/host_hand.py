@@ -49,6 +49,9 @@ class SimulatedHost:
         """It never restarts."""
         return self._name
 
+    def node_lock(self, what: str) -> None:
+        """Nobody else is on a simulated node."""
+
     @property
     def computing(self) -> float:
         """Share of the engine's busy time in which the NPUs compute."""

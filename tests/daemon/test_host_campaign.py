@@ -23,7 +23,7 @@ from daemon.lanes import LaneControl
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.tuning import Tuning
-from sim.host_hand import found
+from sim.host_hand import SimulatedHost, found
 from sim.node import Node
 from sim.scenario import SCENARIOS
 from store import Store, open_store
@@ -199,6 +199,20 @@ def test_a_promotion_taken_back_in_probation_takes_the_host_along() -> None:
     asyncio.run(story())
 
 
+class SharedHost:
+    """A node's host as one of several engines has it: its node-wide knobs are under a lock."""
+
+    def __init__(self, host: SimulatedHost, folder: Path) -> None:
+        self.hand = host
+        self.folder = folder
+
+    def boot_id(self) -> str:
+        return self.hand.boot_id()
+
+    def node_lock(self, what: str) -> NodeLock:
+        return NodeLock(self.folder, self.boot_id(), what)
+
+
 class Daemonlike:
     """The daemon's campaigns over a simulated node with a host."""
 
@@ -207,7 +221,8 @@ class Daemonlike:
         self.config = Config.model_validate({"mode": "act", "tune": {"knobs": knobs, "minutes": 60}})
         self.store = open_store("sqlite:///:memory:")
         self.notices = Notices(lambda: self.node.now)
-        self.locks = folder / "locks"
+        assert self.node.host is not None
+        self.host = SharedHost(self.node.host, folder / "node")
         self.campaigns = Campaigns(
             control=self.node.control,
             store=self.store,
@@ -218,10 +233,10 @@ class Daemonlike:
             engine_url="simulated",
             modes=Modes("act", folder / "paused", folder / "stop", ()),
             notices=self.notices,
-            lock_dir=self.locks,
+            lock_dir=folder / "locks",
             ended=lambda: None,
             draw_seed=lambda: 5,
-            host=self.node.host,
+            host=self.host,
             clock=lambda: self.node.now,
         )
 
@@ -245,14 +260,13 @@ def test_the_engines_own_threads_and_pages_are_tried_unless_others_are_named(tmp
 def test_a_node_wide_knob_needs_the_node_for_itself(tmp_path: Path) -> None:
     async def story() -> None:
         one = Daemonlike(tmp_path, ["cpu_governor"])
-        assert one.node.host is not None
-        with NodeLock(one.locks, one.node.host.boot_id(), "another engine's campaign"):
+        with one.host.node_lock("another engine's campaign"):
             with pytest.raises(Refused, match="another engine's campaign"):
                 await one.campaigns.start("act", None, one.node.now)
             assert not one.campaigns.running
         await one.campaigns.start("act", None, one.node.now)
         await one.campaigns.stop("enough", one.node.now)
-        NodeLock(one.locks, one.node.host.boot_id(), "whoever comes next").acquire()
+        one.host.node_lock("whoever comes next").acquire()
 
     asyncio.run(story())
 
@@ -267,6 +281,6 @@ def test_without_a_plugin_no_knob_of_the_host_is_tried(tmp_path: Path) -> None:
         one.node.control.state = bare  # type: ignore[method-assign]
         with pytest.raises(PluginAbsent):
             await one.campaigns.start("act", None, one.node.now)
-        assert one.node.host is not None and one.node.host.values["placement"] == "as_found"
+        assert one.host.hand.values["placement"] == "as_found"
 
     asyncio.run(story())

@@ -29,6 +29,8 @@ class Host(PlainHost):
     def boot_id(self) -> str:
         return "host-1"
 
+    def node_lock(self, what: str) -> None: ...
+
     async def choices(self) -> dict[str, tuple[str, ...]]:
         return {
             "placement": ("as_found", "split:6", "split:4"),
