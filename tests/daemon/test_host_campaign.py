@@ -72,7 +72,6 @@ class Stand:
         assert self.node.host is not None
         return self.node.host.values
 
-    @property
     def as_found(self) -> bool:
         story = self.node.drawn.host
         assert story is not None
@@ -120,9 +119,9 @@ def test_stopping_puts_the_host_back_in_the_same_second() -> None:
     async def story() -> None:
         stand = Stand()
         tuning = await stand.begin()
-        await stand.until(lambda: not stand.as_found)
+        await stand.until(lambda: not stand.as_found())
         await tuning.stop(stand.node.now, "aborted", "paused by the operator")
-        assert stand.as_found
+        assert stand.as_found()
         assert tuning.done and not stand.journal.open_entries("host")
         assert (await stand.node.control.state()).mark == ""
 
@@ -133,14 +132,14 @@ def test_a_daemon_that_dies_in_a_trial_leaves_what_recovery_needs() -> None:
     async def story() -> None:
         stand = Stand()
         await stand.begin()
-        await stand.until(lambda: not stand.as_found)
+        await stand.until(lambda: not stand.as_found())
         stand.node.advance(stand.node.now + 120.0)
         state = await stand.node.control.state()
-        assert state.mark == "" and state.lease_remaining_seconds is None and not stand.as_found
+        assert state.mark == "" and state.lease_remaining_seconds is None and not stand.as_found()
         assert stand.node.host is not None
         host = stand.node.host
         await recover_host(host, stand.journal, stand.node.now, boot_id=host.boot_id())
-        assert stand.as_found and not stand.journal.open_entries("host")
+        assert stand.as_found() and not stand.journal.open_entries("host")
 
     asyncio.run(story())
 
@@ -149,7 +148,7 @@ def test_an_engine_that_is_gone_for_longer_than_its_lease_gets_its_host_back() -
     async def story() -> None:
         stand = Stand()
         tuning = await stand.begin()
-        await stand.until(lambda: not stand.as_found)
+        await stand.until(lambda: not stand.as_found())
         stand.node.control.down = True
 
         async def gone() -> Any:
@@ -162,7 +161,7 @@ def test_an_engine_that_is_gone_for_longer_than_its_lease_gets_its_host_back() -
                 break
             stand.node.engine.clock = now + second
             await tuning.tick(now + second)
-        assert stand.as_found
+        assert stand.as_found()
 
     asyncio.run(story())
 
@@ -192,7 +191,7 @@ def test_a_promotion_taken_back_in_probation_takes_the_host_along() -> None:
         assert stand.host["placement"] == "split:4"
         await tuning.stop(stand.node.now, "aborted", "the operator saw something")
         await stand.until(lambda: tuning.done)
-        assert stand.as_found
+        assert stand.as_found()
         assert stand.journal.standing("sim-host-ttft-32b-105", "host") == []
         assert not stand.journal.campaign_promoted(1)
 

@@ -59,7 +59,6 @@ class Stand:
     def open_changes(self) -> list[Any]:
         return [entry.change for entry in self.journal.open_entries("host")]
 
-    @property
     def as_found(self) -> bool:
         return self.host.values == Host().values
 
@@ -125,7 +124,7 @@ def test_the_incumbent_comes_back_in_one_call_and_each_config_has_one_entry() ->
             await stand.serve(lanes, placement=1, memory=0, watermark=0.1)
             await stand.serve(lanes, placement=2, memory=1, watermark=0.0)
             await stand.serve(lanes, None, placement=0, memory=0, watermark=0.0)
-            assert stand.as_found and stand.engine.mark == "" and stand.engine.deadline is None
+            assert stand.as_found() and stand.engine.mark == "" and stand.engine.deadline is None
         assert len(stand.open_changes()) == 2
         assert stand.engine.epoch == 9
         lanes.forget({"placement": 1, "memory": 0}, 5.0, "lost")
@@ -141,7 +140,7 @@ def test_a_lease_that_ran_out_takes_the_host_back_at_the_next_look() -> None:
         await stand.serve(lanes, placement=2, memory=1)
         stand.engine.now += 31.0
         state = await lanes.state()
-        assert stand.as_found
+        assert stand.as_found()
         assert (state.values["placement"], state.values["memory"]) == (0, 0)
 
     run(test)
@@ -154,11 +153,11 @@ def test_an_engine_out_of_reach_for_longer_than_the_lease_takes_the_host_back() 
         stand.engine.down = True
         with pytest.raises(EngineUnreachable):
             await lanes.state()
-        assert not stand.as_found  # the lease still holds there
+        assert not stand.as_found()  # the lease still holds there
         stand.engine.now += 31.0
         with pytest.raises(EngineUnreachable):
             await lanes.state()
-        assert stand.as_found
+        assert stand.as_found()
 
     run(test)
 
@@ -169,7 +168,7 @@ def test_an_engine_that_restarted_takes_the_host_back() -> None:
         await stand.serve(lanes, placement=2, memory=1)
         stand.engine.restart()
         await lanes.state()
-        assert stand.as_found
+        assert stand.as_found()
 
     run(test)
 
@@ -179,7 +178,7 @@ def test_the_host_is_not_touched_where_somebody_else_changed_the_engine() -> Non
         lanes = await stand.lanes()
         with pytest.raises(StaleEpoch):
             await lanes.set_knobs({"placement": 2}, if_epoch=7, lease_seconds=30.0)
-        assert stand.as_found and stand.host.calls == 0 and stand.open_changes() == []
+        assert stand.as_found() and stand.host.calls == 0 and stand.open_changes() == []
 
     run(test)
 
@@ -194,7 +193,7 @@ def test_where_the_engine_does_not_follow_the_host_goes_back(how: str) -> None:
         else:
             with pytest.raises(EngineError):
                 await stand.serve(lanes, placement=2, watermark=7.0)
-        assert stand.as_found
+        assert stand.as_found()
 
     run(test)
 
@@ -206,7 +205,7 @@ def test_the_host_comes_back_though_the_engine_is_gone() -> None:
         stand.engine.down = True
         with pytest.raises(EngineUnreachable):
             await stand.serve(lanes, None, placement=0, memory=0)
-        assert stand.as_found
+        assert stand.as_found()
 
     run(test)
 
@@ -229,7 +228,7 @@ def test_a_host_that_fails_half_way_is_put_back_and_said() -> None:
             await stand.serve(lanes, placement=2, memory=1)
         stand.host.broken.clear()
         await lanes.state()  # the way back had failed too, and is tried again
-        assert stand.as_found and stand.engine.epoch == 0
+        assert stand.as_found() and stand.engine.epoch == 0
 
     run(test)
 
@@ -251,7 +250,7 @@ def test_a_daemon_that_dies_at_any_change_of_the_host_leaves_it_recoverable(call
         ended = await recover_host(stand.host, stand.journal, 9.0, boot_id="host-1")
         assert stand.open_changes() == []
         if not any(entry.outcome == "done" for entry in ended) and call < 8:
-            assert stand.as_found
+            assert stand.as_found()
 
     run(test)
 
@@ -267,11 +266,11 @@ def test_a_winner_is_kept_and_taken_back() -> None:
         assert stand.engine.mark == "placement=split:4 memory=node:4"
         assert (await lanes.state()).values["placement"] == 2
         stand.engine.now += 100.0
-        assert (await lanes.state()).values["placement"] == 2 and not stand.as_found
+        assert (await lanes.state()).values["placement"] == 2 and not stand.as_found()
         (standing,) = stand.journal.standing("host-1", "host")
         assert (standing.kind, standing.campaign_id) == ("promotion", 1)
         await lanes.drop({"placement": 0, "memory": 0}, actor="campaign 1", now=6.0)
-        assert stand.as_found and stand.journal.standing("host-1", "host") == []
+        assert stand.as_found() and stand.journal.standing("host-1", "host") == []
 
     run(test)
 

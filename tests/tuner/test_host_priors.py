@@ -40,7 +40,7 @@ def test_a_space_without_a_host_has_no_such_prior() -> None:
 def proposals(proposer: Proposer) -> list[dict[str, float]]:
     """All there are, none of them any better than what was found."""
     evidence = [Evidence(FOUND, 0.0, 1e-4, -0.1)]
-    found = []
+    found: list[dict[str, float]] = []
     while len(found) < 60 and (proposal := proposer.propose(evidence)) is not None:
         found.append(proposal.values)
         evidence.append(Evidence(proposal.values, 0.0, 1e-4, -0.1))
