@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from change.host import HostChange, HostError, HostReading
@@ -32,8 +32,6 @@ class SimulatedHost:
         self.values = found(story)
         self.ignores: set[str] = set()
         self.broken: set[str] = set()
-        self.changed: Callable[[], None] = lambda: None
-        """Called after each change."""
         self._story = story
         self._name = name
         self._engine = engine
@@ -93,7 +91,6 @@ class SimulatedHost:
         if knob not in self.ignores:
             self.values[knob] = value
             self._live()
-            self.changed()
         return await self.read(knob)
 
     def _known(self, knob: str) -> None:
