@@ -13,6 +13,6 @@ pytestmark = pytest.mark.campaign
 
 @pytest.mark.parametrize("scenario", host_ttft.STORIES)
 def test_the_host_lane_alone_brings_ttft_down(scenario: str, say: Callable[[str], None]) -> None:
-    found = host_ttft.outcomes(range(101, 105), [scenario])
+    found = host_ttft.outcomes(range(111, 115), [scenario])
     say(f"{host_ttft.table(found)}\n{host_ttft.summary(found)}")
     assert host_ttft.reached(found)
