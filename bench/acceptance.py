@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench import host_ttft as host
 from bench import search
 
 if TYPE_CHECKING:
@@ -56,6 +57,19 @@ def default_is_best() -> bool:
     print(search.table(found))
     print(search.summary(found))
     return sum(o.decision == "promoted" for o in found) <= 1
+
+
+def host_ttft() -> bool:
+    """The 32B story over seeds 1 to 20 on both topologies: TTFT by the host lane alone."""
+    found = host.outcomes(SEEDS)
+    print(host.table(found))
+    good = True
+    for scenario in host.STORIES:
+        print(f"\n{scenario}\n{host.ladder_table(host.ladder(scenario, SEEDS))}")
+        own = [o for o in found if o.scenario == scenario]
+        print(host.summary(own))
+        good &= host.reached(own)
+    return good
 
 
 Part = Callable[["RealEngine", Path], Awaitable[bool]]
@@ -174,6 +188,7 @@ MEASUREMENTS: dict[str, Callable[[], bool]] = {
     "random": random_search,
     "equal": equal_candidates,
     "default-is-best": default_is_best,
+    "host-ttft": host_ttft,
     "crash": crash,
     "restart-crash": restart_crash,
     "real": real,

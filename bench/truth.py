@@ -23,6 +23,25 @@ BUDGETS = (256, 512, 768, 1024, 1536, 2048, 4096, 8192)
 LONG = (0, 96, 128, 192, 256, 384, 512, 768)
 SEQS = (16, 24, 32, 48, 64, 96, 128, 256)
 WATERMARKS = (0.0, 0.02, 0.05, 0.1)
+HOST_AXES = (
+    ("placement", "memory"),
+    ("shared_memory", "transparent_hugepages"),
+    ("khugepaged_defrag", "cpu_governor", "irq_placement"),
+)
+"""Knobs of the host that are looked over together."""
+
+
+def host_axes(scenario: str, seed: int) -> dict[str, tuple[float, ...]]:
+    """The places of each host knob that a campaign of the scenario moves; empty where the host is no part of it."""
+    chosen = SCENARIOS[scenario]
+    story = chosen.drawn(seed).host
+    if story is None:
+        return {}
+    return {
+        name: tuple(float(place) for place in range(len(texts)))
+        for name, texts in story.options.items()
+        if name in chosen.knobs
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +91,12 @@ class Truth:
     def best(self, incumbent: Values) -> Values:
         """The best admissible config of the grid: cap and budget first, then the other knobs around the best few."""
         start = dict(incumbent)
+        if host := host_axes(self.scenario, self.seed):
+            found = [start]
+            for pair in HOST_AXES:
+                axes = {name: host[name] for name in pair if name in host}
+                found = self._best_few(found, incumbent, axes)
+            return max(found, key=self.score)
         found = self._best_few([start], incumbent, {"max_prefill_tokens": CAPS, "batch_max_tokens": BUDGETS})
         found = self._best_few(found, incumbent, {"long_prefill_tokens": LONG, "max_num_seqs": SEQS})
         found = self._best_few(found, incumbent, {"watermark": WATERMARKS})
@@ -89,7 +114,9 @@ class Truth:
                 grid = [{**point, name: place} for point in grid for place in places]
             points.extend(grid)
         known = {tuple(sorted(point.items())): point for point in points}
-        valid = [p for p in known.values() if not problems(p, scenario.ceilings, scenario.floors)]
+        host = host_axes(self.scenario, self.seed)
+        ceilings = {**scenario.ceilings, **{name: places[-1] for name, places in host.items()}}
+        valid = [p for p in known.values() if not problems(p, ceilings, scenario.floors)]
         ranked = sorted(valid, key=self.score, reverse=True)
         return [point for point in ranked if self.admissible(point, incumbent)][:2] or [dict(incumbent)]
 

@@ -37,6 +37,15 @@ class EngineState:
     api_servers: int
     scheduler: str
     scheduler_known: bool
+    mark: str | None = None
+    """What the last change said is different outside the engine, "" for nothing; None if the plugin knows no marks."""
+    options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Knobs whose value stands for a text: the value is the place in this list, 0 what was found. Not of the plugin:
+    `daemon.lanes` adds them for the host's knobs."""
+
+    def own(self, values: Values) -> dict[str, float]:
+        """Of `values`, those of the engine itself: not the host's."""
+        return {name: value for name, value in values.items() if name not in self.options}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +129,15 @@ class EngineControl(Protocol):
         if_epoch: int,
         lease_seconds: float | None,
         revert_to: Values | None = None,
+        mark: str | None = None,
     ) -> KnobAnswer:
         """Apply `values` between two engine steps.
 
         With a lease, the engine goes back to `revert_to` by itself when the lease is not renewed (the same
-        call again with the same values renews it without a new epoch). Raises `StaleEpoch` if `if_epoch` is
-        not the current one, `EngineError` for values out of bounds.
+        call again with the same values renews it without a new epoch). `mark` (at most 64 printable characters)
+        names what is different outside the engine: another mark than the one in force begins a new epoch even
+        where no value changes, None leaves it, and a lease that runs out puts the mark from before back. Raises
+        `StaleEpoch` if `if_epoch` is not the current one, `EngineError` for values out of bounds.
         """
         ...
 

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from change.catalogue.knob import Lane
 from change.engine import EngineState, Values
 from store import Store, StoreError
-from store.models import JournalEntry, Launch, Promoted
+from store.models import Campaign, JournalEntry, Launch, Promoted
 
 Kind = Literal["trial", "promotion", "reapply", "manual", "rollback", "detach"]
 State = Literal["intended", "applied", "verified", "closed"]
@@ -198,6 +198,12 @@ class Journal:
             )
             return list(session.scalars(query.order_by(JournalEntry.id)))
 
+    def campaign_promoted(self, campaign_id: int) -> bool:
+        """Whether a campaign ended with a promotion that stood its probation."""
+        with self._store.reading() as session:
+            campaign = session.get(Campaign, campaign_id)
+            return campaign is not None and campaign.decision == "promoted"
+
     def promoted(self, engine: str | None = None) -> Promoted | None:
         """Return what serves by promotion on an engine (this one by default), or None."""
         with self._store.reading() as session:
@@ -222,8 +228,8 @@ class Journal:
             engine=self.engine,
             boot_id=state.boot_id,
             engine_version=state.engine_version,
-            values=plain(state.values),
-            ceilings=plain(state.ceilings),
+            values=plain(state.own(state.values)),
+            ceilings=plain(state.own(state.ceilings)),
             time=now,
         )
         with self._writing() as session:

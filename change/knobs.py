@@ -5,15 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from change.catalogue.domain import Numbers
 from change.catalogue.index import HOT_KNOBS
+from change.choices import Options, words
 from change.engine import Values
+from change.host_knobs import HOST_KNOBS
+
+NO_HOST_LANE = (
+    "it needs the engine's plugin, mode act, and the host's knobs to be allowed and changeable from here "
+    "(`trimtab host show`)"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRange:
-    """Where the tuner may look for one knob's value, both ends included; 0 besides if `zero_is_off`."""
+    """Where the tuner may look for one knob's value, both ends included; 0 besides if `zero_is_off`.
+
+    With `choice` each whole number stands for a text, and neighbours have nothing in common.
+    """
 
     name: str
     low: float
@@ -21,12 +32,14 @@ class SearchRange:
     log: bool
     integer: bool
     zero_is_off: bool
+    choice: bool = False
 
 
 def problems(values: Values, ceilings: Values, floors: Values) -> list[str]:
     """Say in words what makes a config invalid, whatever the traffic; empty if nothing does.
 
-    `values` may be a whole config or a part of one; rules between two knobs apply where both are given.
+    `values` may be a whole config or a part of one; rules between two knobs apply where both are given. A knob with a
+    ceiling that is not of the catalogue is one of the host's, whose values are places in a list.
     """
     found = [
         text for name, value in values.items() for text in _problems_of_one(name, value, ceilings, floors)
@@ -40,14 +53,15 @@ def problems(values: Values, ceilings: Values, floors: Values) -> list[str]:
     return found
 
 
-def differences(requested: Values, effective: Values) -> list[str]:
+def differences(requested: Values, effective: Values, options: Options = MappingProxyType({})) -> list[str]:
     """Say in words where the effective values are not the requested ones; other knobs may differ."""
     found = []
     for name, value in requested.items():
+        asked = words(name, value, options)
         if name not in effective:
-            found.append(f"{name} was asked to be {value:g} and does not exist in this engine")
+            found.append(f"{name} was asked to be {asked} and does not exist in this engine")
         elif effective[name] != value:
-            found.append(f"{name} was asked to be {value:g} and is {effective[name]:g}")
+            found.append(f"{name} was asked to be {asked} and is {words(name, effective[name], options)}")
     return found
 
 
@@ -59,14 +73,21 @@ def search_space(
     `values` is the incumbent: each range holds it. A knob with nothing to search is left out. Raises
     `ValueError` for a name that is no hot knob or that this engine does not have.
     """
-    wanted = list(names) or [name for name in HOT_KNOBS if name in values]
+    choices = [name for name in values if name not in HOT_KNOBS]
+    wanted = list(names) or [name for name in HOT_KNOBS if name in values] + choices
     for name in wanted:
-        if name not in HOT_KNOBS:
+        if name not in HOT_KNOBS and name not in choices:
+            if name in HOST_KNOBS:
+                raise ValueError(f"{name} is a knob of the host lane, which is not there: {NO_HOST_LANE}")
             raise ValueError(f"{name!r} is no hot knob: expected one of {', '.join(HOT_KNOBS)}")
         if name not in values:
             raise ValueError(f"this engine has no {name}: it has {', '.join(values) or 'no hot knob'}")
     ranges = []
     for name in wanted:
+        if name in choices:
+            if ceilings[name] > 0:
+                ranges.append(SearchRange(name, 0, ceilings[name], False, True, False, choice=True))
+            continue
         domain = _numbers(name)
         low, high = (
             (domain.least if domain.low is None else domain.low),
@@ -84,6 +105,8 @@ def search_space(
 
 def _problems_of_one(name: str, value: float, ceilings: Values, floors: Values) -> list[str]:
     knob = HOT_KNOBS.get(name)
+    if knob is None and name in ceilings:
+        return [] if value in range(int(ceilings[name]) + 1) else [f"{name} has no value of number {value:g}"]
     if knob is None:
         return [f"{name} is no hot knob: expected one of {', '.join(HOT_KNOBS)}"]
     domain = _numbers(name)

@@ -138,7 +138,7 @@ def aftermath(journal: Journal, entry: JournalEntry, state: EngineState) -> Afte
     return Aftermath(
         promotes=Promotion(
             launch={} if launch is None else launch.values,
-            ceilings=state.ceilings,
+            ceilings=state.own(state.ceilings),
             values={name: value for e in left for name, value in e.change.items()},
             campaign_id=left[-1].campaign_id,
         )

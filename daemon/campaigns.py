@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import importlib
 import secrets
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from change.engine import EngineControl, EngineError, Values
+from change.host_knobs import HOST_KNOBS
 from change.journal import Journal
 from change.lock import EngineLock, LockError
 from collectors.history import History
 from daemon.config import TuneSection
+from daemon.lanes import HostSide, LaneControl
 from daemon.ledger import abandon_unfinished, unproven_incumbent
 from daemon.modes import Modes
 from daemon.notices import Notices
@@ -47,8 +50,10 @@ class Campaigns:
         ended: Callable[[], None],
         own_card: Callable[[str], bool | None] = lambda npu: True,
         draw_seed: Callable[[], int] = lambda: secrets.randbits(32),
+        host: HostSide | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`own_card` says which NPUs are the engine's, None for unknown.
+        """`own_card` says which NPUs are the engine's, None for unknown; `host` is the lane whose knobs are tried too.
 
         `ended` is called after each campaign, so that a change it left open is ended when that is possible.
         """
@@ -66,8 +71,10 @@ class Campaigns:
         self._ended = ended
         self._own_card = own_card
         self._draw_seed = draw_seed
+        self._host = host
+        self._clock = clock
         self._tuning: Tuning | None = None
-        self._lock: EngineLock | None = None
+        self._locks: list[EngineLock] = []
         self._last_minute: int | None = None
         self._swept = False
         self._asked_since: float | None = None
@@ -116,12 +123,9 @@ class Campaigns:
 
         if self._tuning is not None:
             raise Refused(RUNS_ALREADY)
-        lock = EngineLock(self._lock_dir, state.boot_id, "a campaign")
+        self._acquire(EngineLock(self._lock_dir, state.boot_id, "a campaign"))
         try:
-            lock.acquire()
-        except LockError as error:
-            raise Refused(str(error)) from error
-        try:
+            lanes = await self._lanes(mode, settings.knobs)
             self._tuning = Tuning(
                 self._control,
                 self._store,
@@ -132,11 +136,11 @@ class Campaigns:
                 engine=self._engine_url,
                 mode=mode,
                 seed=self._draw_seed(),
+                lanes=lanes,
             )
         except BaseException:
-            lock.release()
+            self._release()
             raise
-        self._lock = lock
         self._notices.over("campaign", "a new campaign begins")
         return {"started": True, "mode": mode, "minutes": settings.minutes}
 
@@ -208,10 +212,35 @@ class Campaigns:
             self.last_report = {"campaign": self._tuning.campaign_id} | self._tuning.report
         self._tuning = None
         self._asked_since = None
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        self._release()
         self._ended()
+
+    async def _lanes(self, mode: str, names: Sequence[str]) -> LaneControl | None:
+        """The host's knobs beside the engine's, with what they need held; None where there are none to be tried.
+
+        Unless they are named, they are tried in mode act only. Raises `Refused` if another has the node.
+        """
+        if self._host is None or not (names or mode == "act") or (names and not HOST_KNOBS.keys() & {*names}):
+            return None
+        try:
+            lanes = await LaneControl.opened(self._control, self._host, self._journal, self._clock, names)
+        except EngineError as error:
+            self._notices.say("host lane", f"no knob of the host is tried: {error}", "info")
+            return None
+        if lanes.node_wide and (node := self._host.node_lock("a campaign")) is not None:
+            self._acquire(node)
+        return lanes if lanes.options else None
+
+    def _acquire(self, lock: EngineLock) -> None:
+        try:
+            lock.acquire()
+        except LockError as error:
+            raise Refused(str(error)) from error
+        self._locks.append(lock)
+
+    def _release(self) -> None:
+        while self._locks:
+            self._locks.pop().release()
 
     def unproven(self) -> Values | None:
         """The incumbent to go back to where a promotion stands whose probation its process did not live to end.

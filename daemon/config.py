@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from change.catalogue.index import HOT_KNOBS
+from change.host_knobs import HOST_KNOBS
 from daemon import paths
 from daemon.quiet_hours import QuietHours, minute_of_day
 from daemon.sections.base import FilePath, RootPath, Seconds, Section, Share
@@ -98,7 +99,9 @@ class TuneSection(Section):
         default=ObjectiveSection(), description="a name, or {name, quantile}"
     )
     knobs: list[str] | None = Field(
-        default=None, description="knobs a campaign may move; unset: every hot one"
+        default=None,
+        description="knobs a campaign may move, of the engine and of its host; unset: every hot one and, in mode act, "
+        "where the engine's threads and pages are, as far as host.knobs allows",
     )
     min_effect: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0.03, description="least gain worth a promotion, ratio"
@@ -128,10 +131,11 @@ class TuneSection(Section):
     @classmethod
     def _known_knobs(cls, names: list[str] | None) -> list[str] | None:
         for name in names or ():
-            if name not in HOT_KNOBS:
-                near = difflib.get_close_matches(name, HOT_KNOBS, n=1)
-                mend = f"did you mean {near[0]}?" if near else f"hot knobs are {', '.join(HOT_KNOBS)}"
-                raise ValueError(f"{name!r} is no hot knob; {mend}")
+            known = (*HOT_KNOBS, *HOST_KNOBS)
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                mend = f"did you mean {near[0]}?" if near else f"they are {', '.join(known)}"
+                raise ValueError(f"{name!r} is no knob of the hot or the host lane; {mend}")
         return names
 
     def settings(self, minutes: float | None = None) -> TuneSettings:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.truth import Truth
+from change.choices import Options, worded
 from change.engine import Values
 from daemon import headless
 from daemon.tuning import Tuning
@@ -27,12 +28,16 @@ def headless_report(
         headless.campaign(chosen, seed, minutes, make_proposer=make_proposer)
     )
     report["scenario"], report["seed"] = scenario, seed
-    report["serving"] = dict(serving)
-    report["truth"] = _truth(scenario, seed, serving, tuning)
+    story = chosen.drawn(seed).host
+    options: Options = {} if story is None else story.options
+    report["serving"] = worded(serving, options)
+    report["truth"] = _truth(scenario, seed, serving, tuning, options)
     return report
 
 
-def _truth(scenario: str, seed: int, serving: Values, tuning: Tuning) -> Mapping[str, Any] | None:
+def _truth(
+    scenario: str, seed: int, serving: Values, tuning: Tuning, options: Options
+) -> Mapping[str, Any] | None:
     campaign = tuning.campaign
     if campaign is None or campaign.results is None:
         return None
@@ -43,5 +48,5 @@ def _truth(scenario: str, seed: int, serving: Values, tuning: Tuning) -> Mapping
         "incumbent": truth.value(incumbent),
         "winner": truth.value(serving),
         "best": truth.value(best),
-        "best_values": best,
+        "best_values": worded(best, options),
     }

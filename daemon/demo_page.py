@@ -25,6 +25,7 @@ from daemon.config import Config, SloSection, StoreSection, TuneSection, WebSect
 from daemon.engine_probe import Probe
 from daemon.loops import Daemon
 from daemon.sections.engine import EngineSection
+from daemon.sections.host_lane import HostSection
 from daemon.web_server import listen, local_url
 from sim.node import Node
 from sim.scenario import SCENARIOS
@@ -127,10 +128,12 @@ async def _demo(
     config = Config(
         mode="act",
         engine=EngineSection(url="http://simulated.invalid", run_dir=folder),
+        host=HostSection(knobs=[]),  # nothing of the real one
         slo=SloSection(**dict(chosen.slo)),
         tune=TuneSection.model_validate(
             {
-                "objective": chosen.objective,
+                "objective": {"name": chosen.objective, "quantile": chosen.quantile},
+                "knobs": None if node.host is None else list(chosen.knobs),
                 "min_effect": chosen.min_effect,
                 "minutes": minutes or chosen.minutes,
             }
@@ -144,7 +147,13 @@ async def _demo(
 
     with contextlib.closing(listen(config.web)) as listening:
         daemon = Daemon(
-            config, node.control, NodeProbe(scenario), clock, partial(demo_runner, node), lambda: seed
+            config,
+            node.control,
+            NodeProbe(scenario),
+            clock,
+            partial(demo_runner, node),
+            lambda: seed,
+            tried_host=node.host,
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

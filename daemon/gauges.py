@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from collectors.history import History
-from daemon.tuning import Gauges
 
 FRESH_SECONDS = 15.0
 """A reading older than this is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """What the collectors last said, None for unknown; `errors` counts failed answers since the last call."""
+
+    running: float | None = None
+    waiting: float | None = None
+    temperature: float | None = None
+    watts: float | None = None
+    npus: int | None = None
+    errors: float = 0.0
+    alert: str | None = None
 
 
 def history_gauges(

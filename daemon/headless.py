@@ -7,7 +7,9 @@ from typing import Any
 
 from change.engine import Values
 from change.journal import Journal
-from daemon.tuning import Gauges, Tuning
+from daemon.gauges import Gauges
+from daemon.lanes import LaneControl
+from daemon.tuning import Tuning
 from sim.node import Node
 from sim.scenario import SCENARIOS, Scenario
 from store import Store, open_store
@@ -32,7 +34,7 @@ def settings_of(scenario: Scenario, minutes: float | None) -> TuneSettings:
     """A scenario's campaign, for at most `minutes` simulated minutes."""
     return TuneSettings(
         knobs=scenario.knobs,
-        objective=Objective(scenario.objective),  # type: ignore[arg-type]
+        objective=Objective(scenario.objective, scenario.quantile),  # type: ignore[arg-type]
         min_effect=scenario.min_effect,
         minutes=scenario.minutes if minutes is None else min(minutes, scenario.minutes),
     )
@@ -41,6 +43,13 @@ def settings_of(scenario: Scenario, minutes: float | None) -> TuneSettings:
 def node_gauges(node: Node) -> Gauges:
     """What a node's collectors would say now."""
     return Gauges(float(node.running), float(node.waiting), node.temperature_celsius, None, len(node.cards))
+
+
+async def node_lanes(node: Node, journal: Journal, settings: TuneSettings) -> LaneControl | None:
+    """The hot and the host lane of a node whose host is part of its story, None of another."""
+    if node.host is None:
+        return None
+    return await LaneControl.opened(node.control, node.host, journal, lambda: node.now, settings.knobs)
 
 
 async def campaign(
@@ -54,17 +63,21 @@ async def campaign(
     node = Node(scenario, seed, START)
     node.advance(START + 30.0)
     memory = store or open_store("sqlite:///:memory:")
+    journal = Journal(memory, "simulated")
+    settings = settings_of(scenario, minutes)
+    lanes = await node_lanes(node, journal, settings)
     tuning = Tuning(
         node.control,
         memory,
-        Journal(memory, "simulated"),
+        journal,
         lambda _: node_gauges(node),
-        settings_of(scenario, minutes),
+        settings,
         slo_of(dict(scenario.slo)),
         engine="simulated",
         seed=seed,
         timer=None,
         make_proposer=make_proposer,
+        lanes=lanes,
     )
     while not tuning.done:
         node.advance(node.now + 1.0)
@@ -72,7 +85,8 @@ async def campaign(
     assert tuning.report is not None
     report = dict(tuning.report)
     report["failed_requests"] = report.get("failed_requests", 0) + node.failed_requests
-    return report, (await node.control.state()).values, tuning
+    serving = (await node.control.state() if lanes is None else await lanes.state()).values
+    return report, serving, tuning
 
 
 def run(scenario: str, seed: int, minutes: float | None = None) -> tuple[dict[str, Any], Values, Tuning]:

@@ -95,6 +95,29 @@ class HostLane:
             self.hand, self._journal, now, boot_id=self.boot_id(), locks=await self.locks("recovery")
         )
 
+    async def take_back_unproven(self, now: float) -> list[JournalEntry]:
+        """Roll back the newest promotions whose campaign did not end with them; return the entries that did so."""
+        done = []
+        while standing := self._journal.standing(self.boot_id(), "host"):
+            newest = standing[-1]
+            if newest.kind != "promotion" or newest.campaign_id is None:
+                break
+            if self._journal.campaign_promoted(newest.campaign_id):
+                break
+            entry = await rollback_host(
+                self.hand,
+                self._journal,
+                1,
+                now,
+                boot_id=self.boot_id(),
+                actor="recovery",
+                locks=await self.locks("recovery"),
+            )
+            done.append(entry)
+            if entry.outcome != "done":
+                break
+        return done
+
     def promoted(self) -> bool:
         """Whether anything of the host lane stands by promotion."""
         return any(entry.kind in LASTING for entry in self._journal.standing(self.boot_id(), "host"))
@@ -118,8 +141,12 @@ class HostLane:
             engine = self._process_name()
         return HostLocks(
             EngineLock(self._lock_dir, engine, what),
-            NodeLock(self._root / NODE_LOCKS, self.boot_id(), what),
+            self.node_lock(what),
         )
+
+    def node_lock(self, what: str) -> NodeLock:
+        """The right to change what all of the node shares."""
+        return NodeLock(self._root / NODE_LOCKS, self.boot_id(), what)
 
     def boot_id(self) -> str:
         """This boot of the host, as the journal names it."""

@@ -41,6 +41,7 @@ class HostWatch:
                         f"host change {entry.id} was left open: {entry.reason}",
                         "info",
                     )
+                await self._take_back_unproven(now)
                 self._unfinished = False
             await self._put_back_promoted(now)
         except LockHeld as error:
@@ -52,6 +53,13 @@ class HostWatch:
             self._notices.say("host lane", f"the host is left as it is: {error}")
         else:
             self._notices.over("host lane", "the host lane is in order")
+
+    async def _take_back_unproven(self, now: float) -> None:
+        """In any mode: what nobody saw through its probation does not go on."""
+        for entry in await self._lane.take_back_unproven(now):
+            self._notices.say(
+                f"host {entry.id}", "a promotion of the host whose probation broke off was taken back", "info"
+            )
 
     async def _put_back_promoted(self, now: float) -> None:
         if not self._lane.promoted():

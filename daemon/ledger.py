@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from change.engine import Values
+from change.choices import Options, numbered, plain_part, worded
+from change.engine import EngineState, Values
 from store import Store, StoreError
 from store.models import Campaign, Decision, Pair, Trial, Window
 from tuner.messages import Decided, Ended, Event, PairScored, PhaseChanged, TrialChanged, WindowClosed
@@ -28,18 +29,20 @@ class Ledger:
         self._store = store
         self._engine = engine
         self._waiting: list[tuple[float, Event]] = []
+        self._options: Options = {}
         self.campaign_id: int | None = None
 
-    def open(self, boot_id: str, now: float, settings: TuneSettings, slo: Slo, incumbent: Values) -> int:
-        """Begin a campaign's row; raises `StoreError`."""
+    def open(self, state: EngineState, now: float, settings: TuneSettings, slo: Slo) -> int:
+        """Begin the row of a campaign on an engine as it is now; raises `StoreError`."""
+        self._options = state.options
         campaign = Campaign(
             engine=self._engine,
-            boot_id=boot_id,
+            boot_id=state.boot_id,
             started=now,
             phase="look",
             objective={"name": settings.objective.name, "quantile": settings.objective.quantile},
             settings={**asdict(settings), "slo": asdict(slo)},
-            incumbent=dict(incumbent),
+            incumbent=worded(state.values, state.options),
             fingerprint={},
             calibration={},
         )
@@ -73,7 +76,10 @@ class Ledger:
         return len(self._waiting) > KEPT_EVENTS
 
     def past_winners(self, fingerprint: Mapping[str, float]) -> list[dict[str, float]]:
-        """Winners of this engine's earlier campaigns whose workload was like this one, nearest first."""
+        """Winners of this engine's earlier campaigns whose workload was like this one, nearest first.
+
+        One with a text that is no choice any more is left out.
+        """
         with self._store.reading() as session:
             own = select(Campaign).where(Campaign.engine == self._engine, Campaign.decision == "promoted")
             rows = session.scalars(own).all()
@@ -84,7 +90,8 @@ class Ledger:
                 and row.report.get("winner")
                 and (apart := distance(row.fingerprint, fingerprint)) < SIMILAR
             )
-        return [winner for _, _, winner in near[:MOST_PAST]]
+        known = (numbered(winner, self._options) for _, _, winner in near[:MOST_PAST])
+        return [winner for winner in known if winner is not None]
 
     def _put(self, session: Session, now: float, event: Event) -> None:
         assert self.campaign_id is not None, "the campaign's row is not open"
@@ -126,13 +133,19 @@ class Ledger:
             session.add(trial)
         for name, value in _plain(event).items():
             setattr(trial, name, value)
+        trial.values = worded(event.values, self._options)
+        if event.effective is not None:
+            trial.effective = worded(event.effective, self._options)
 
 
 def unproven_incumbent(store: Store, campaign_id: int) -> Values | None:
-    """What served before a campaign that promoted and never ended; None if it ended. Raises `StoreError`."""
+    """What served before a campaign that promoted and never ended, of the engine's own knobs; None if it ended.
+
+    Raises `StoreError`.
+    """
     with store.reading() as session:
         campaign = session.get(Campaign, campaign_id)
-        return None if campaign is None or campaign.ended is not None else dict(campaign.incumbent)
+        return None if campaign is None or campaign.ended is not None else plain_part(campaign.incumbent)
 
 
 def abandon_unfinished(store: Store, engine: str, now: float, keep: int | None) -> int:

@@ -32,6 +32,7 @@ from daemon.engine_watch import EngineWatch, Probing
 from daemon.errors import ConfigError
 from daemon.exporter import Exporter, SelfState
 from daemon.host_watch import HostWatch
+from daemon.lanes import HostSide
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.orders import Orders
@@ -67,8 +68,12 @@ class Daemon:
         runner: Callable[[History], Runner] | None = None,
         draw_seed: Callable[[], int] = lambda: secrets.randbits(32),
         cold: Callable[[EngineControl, Journal, History, Modes, Notices], Cold | None] | None = None,
+        tried_host: HostSide | None = None,
     ) -> None:
-        """`runner` builds what reads the sources, where they are not the configuration's own; `cold` the cold lane."""
+        """`runner` builds what reads the sources, where they are not the configuration's own; `cold` the cold lane.
+
+        `tried_host` is the host whose knobs a campaign tries, where it is not the one this process runs on.
+        """
         self.stop = asyncio.Event()
         self._config = config
         self._clock = clock
@@ -81,6 +86,7 @@ class Daemon:
         journal = Journal(self._store, config.engine.url)
         locks = assembly.lock_dir(config)
         self._cold = cold(self._control, journal, self._history, self._modes, self._notices) if cold else None
+        host = assembly.host_lane(config, self._control, journal, self._history)
         self.campaigns = Campaigns(
             control=self._control,
             store=self._store,
@@ -95,6 +101,8 @@ class Daemon:
             ended=self._look_again,
             own_card=config.own_card,
             draw_seed=draw_seed,
+            host=host if tried_host is None else tried_host,
+            clock=clock,
         )
         self._watch = EngineWatch(
             self._control,
@@ -106,7 +114,6 @@ class Daemon:
             busy=lambda: self.campaigns.running or (self._cold is not None and self._cold.running),
             unproven=self.campaigns.unproven,
         )
-        host = assembly.host_lane(config, self._control, journal, self._history)
         self._host_watch = HostWatch(host, self._modes, self._notices, busy=lambda: self.campaigns.running)
         self.body = DaemonBody(
             config=config,

@@ -25,10 +25,11 @@ class CountedControl:
         if_epoch: int,
         lease_seconds: float | None,
         revert_to: Values | None = None,
+        mark: str | None = None,
     ) -> KnobAnswer:
         """Apply values."""
         answer = await self._control.set_knobs(
-            values, if_epoch=if_epoch, lease_seconds=lease_seconds, revert_to=revert_to
+            values, if_epoch=if_epoch, lease_seconds=lease_seconds, revert_to=revert_to, mark=mark
         )
         if answer.status != "refused" and answer.epoch != if_epoch:
             self.switches += 1

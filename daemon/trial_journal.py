@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from change.engine import Values
+from change.engine import EngineState, Values
 from change.journal import Journal
+from daemon.lanes import LaneControl
 from store import StoreError
 from tuner.messages import Event, TrialChanged
 
@@ -13,11 +14,18 @@ from tuner.messages import Event, TrialChanged
 class TrialJournal:
     """Entries of the trials that serve or may serve again."""
 
-    def __init__(self, journal: Journal, boot_id: str, campaign_id: int, incumbent: Values) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        state: EngineState,
+        campaign_id: int,
+        lanes: LaneControl | None = None,
+    ) -> None:
+        """`state` is what the campaign began with; the host's part of a trial has an entry of its own, in `lanes`."""
         self._journal = journal
-        self._boot_id = boot_id
+        self._state = state
+        self._lanes = lanes
         self._campaign_id = campaign_id
-        self._incumbent = incumbent
         self._entries: dict[int, int] = {}
 
     def intend(self, now: float, trial: int, values: Values) -> None:
@@ -25,10 +33,10 @@ class TrialJournal:
         if trial not in self._entries:
             self._entries[trial] = self._journal.open(
                 "trial",
-                self._boot_id,
+                self._state.boot_id,
                 f"campaign {self._campaign_id}",
-                values,
-                self._incumbent,
+                self._state.own(values),
+                self._state.own(self._state.values),
                 now,
                 campaign_id=self._campaign_id,
             )
@@ -38,8 +46,9 @@ class TrialJournal:
         entry = self._entries[trial]
         try:
             if self._journal.entry(entry).state == "intended":
-                self._journal.mark(entry, "applied", now, effective)
-                self._journal.mark(entry, "verified", now, effective)
+                read = self._state.own(effective)
+                self._journal.mark(entry, "applied", now, read)
+                self._journal.mark(entry, "verified", now, read)
         except StoreError as error:
             return str(error)
         return None
@@ -53,6 +62,8 @@ class TrialJournal:
                 try:
                     self._journal.close(self._entries[event.number], "undone", now, event.reason)
                     del self._entries[event.number]
+                    if self._lanes is not None:
+                        self._lanes.forget(event.values, now, event.reason)
                 except StoreError as error:
                     trouble = str(error)
         return trouble

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import structlog
 
-from change.apply import change
+from change.choices import worded
 from change.engine import (
     EngineControl,
     EngineError,
@@ -17,12 +17,14 @@ from change.engine import (
     EngineUnreachable,
     RequestPage,
     StaleEpoch,
+    Values,
 )
 from change.journal import Journal, JournalUnwritable
-from change.steps import ChangeRefused
+from daemon.gauges import Gauges
+from daemon.lanes import LaneControl
 from daemon.ledger import Ledger
+from daemon.promotion import Promoter
 from daemon.trial_journal import TrialJournal
-from daemon.way_back import take_back
 from store import Store, StoreError
 from tuner.campaign import Campaign, MakeProposer
 from tuner.messages import (
@@ -43,19 +45,6 @@ FLUSHES = 30
 """Seconds for which a finished campaign tries to store what is left of it."""
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Gauges:
-    """What the collectors last said, None for unknown; `errors` counts failed answers since the last call."""
-
-    running: float | None = None
-    waiting: float | None = None
-    temperature: float | None = None
-    watts: float | None = None
-    npus: int | None = None
-    errors: float = 0.0
-    alert: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +77,9 @@ class Tuning:
         seed: int = 0,
         timer: Callable[[], float] | None = time.perf_counter,
         make_proposer: MakeProposer = Proposer,
+        lanes: LaneControl | None = None,
     ) -> None:
+        """`lanes` adds the host's knobs to those of `control`, whose engine it talks to."""
         if mode == "observe":
             raise ValueError("mode observe changes nothing: tune with --mode advise or act")
         self.settings = settings
@@ -96,7 +87,8 @@ class Tuning:
         self.report: dict[str, Any] | None = None
         self.pending: Approval | None = None
         self.campaign: Campaign | None = None
-        self._control = control
+        self._control: EngineControl = control if lanes is None else lanes
+        self._lanes = lanes
         self._journal = journal
         self._gauges = gauges
         self._mode = mode
@@ -155,7 +147,7 @@ class Tuning:
             "id": self.campaign_id,
             "phase": campaign.phase,
             "trials": len(campaign.candidates),
-            "in_force": {"trial": campaign.in_force.trial, "values": dict(campaign.in_force.values)},
+            "in_force": {"trial": campaign.in_force.trial, "values": self._worded(campaign.in_force.values)},
             "objective": report.objective,
             "calibration": report.calibration,
             "started": report.started,
@@ -254,8 +246,8 @@ class Tuning:
             self._finish_early("aborted", f"{reason}: no hot changes are made there")
             return
         try:
-            number = self._ledger.open(state.boot_id, now, self.settings, self.slo, state.values)
-            self._trials = TrialJournal(self._journal, state.boot_id, number, dict(state.values))
+            number = self._ledger.open(state, now, self.settings, self.slo)
+            self._trials = TrialJournal(self._journal, state, number, self._lanes)
             self._journal.note_launch(state, now)
             self.campaign = Campaign(
                 self.settings, self.slo, state, self._seed, self._past, self._make_proposer
@@ -319,7 +311,9 @@ class Tuning:
         except EngineError as error:
             return campaign.refused(now, str(error))
         if begun is not None and self._timer is not None:
-            campaign.report.switched(self._timer() - begun)
+            took = self._timer() - begun
+            campaign.report.switched(took)
+            now += took  # the host's part may take seconds, and the washout begins after it
         if answer.status == "refused":
             return campaign.refused(now, answer.reason or "the engine gave no reason")
         self._state = await self._state_or_none()
@@ -335,28 +329,15 @@ class Tuning:
             return []
         if campaign.ended:
             return []
-        try:
-            entry = await change(
-                self._control,
-                self._journal,
-                command.values,
-                kind="promotion",
-                actor=f"campaign {self.campaign_id}",
-                now=now,
-                undo=campaign.report.incumbent,
-                campaign_id=self.campaign_id,
-            )
-        except (EngineError, StoreError, ChangeRefused) as error:
-            return campaign.refused(now, f"the promotion failed: {error}")
-        if entry.outcome != "done":
-            return campaign.refused(now, f"the promotion was taken back: {entry.reason}")
+        trouble = await self._promoter().keep(command.values, now)
+        if trouble is not None:
+            return campaign.refused(now, trouble)
         self._state = await self._state_or_none()
         return campaign.promoted(now, self._state.epoch if self._state else None)
 
     async def _retract(self, now: float, command: Retract) -> None:
         """Take the promotion back; tried again each tick until the engine holds the incumbent's values."""
-        actor = f"campaign {self.campaign_id}"
-        trouble = await take_back(self._control, self._journal, command.values, actor, now)
+        trouble = await self._promoter().take_back(now)
         if trouble is not None and self._returning is None:
             log.error("the promotion could not be taken back yet, it is tried again", error=trouble)
         self._returning = None if trouble is None else command
@@ -381,6 +362,13 @@ class Tuning:
     def _ask(self, kind: Literal["campaign", "promotion"], text: str) -> None:
         self._asked += 1
         self.pending = Approval(self._asked, kind, text)
+
+    def _promoter(self) -> Promoter:
+        incumbent = self._running().report.incumbent
+        return Promoter(self._control, self._journal, self._lanes, incumbent, self.campaign_id)
+
+    def _worded(self, values: Values) -> dict[str, float | str]:
+        return worded(values, {} if self._lanes is None else self._lanes.options)
 
     def _running(self) -> Campaign:
         assert self.campaign is not None, "the campaign has not started"

@@ -10,6 +10,8 @@ IDLE_WATTS = 92.0
 FULL_WATTS = 330.0
 CELSIUS_PER_WATT = 0.115
 LAG_SECONDS = 45.0
+BUSY_SHARE = 0.25
+"""Part of a card's use that a busy engine is, whatever it computes."""
 HBM_TOTAL_MIB = 32768
 IDLE_HBM_MIB = 3300
 RATED_MEGAHERTZ = 1800
@@ -33,7 +35,7 @@ class Card:
 
     def tick(self, seconds: float, busy: float, computing: float) -> None:
         """Live `seconds` with the engine busy and computing for these shares of it."""
-        share = min(1.0, 0.25 * busy + 0.75 * computing)
+        share = min(1.0, BUSY_SHARE * busy + (1.0 - BUSY_SHARE) * computing)
         self.aicore = min(1.0, share * self.spread)
         # What is busy and does not compute waits for memory.
         reading = 0.25 * computing + 0.8 * max(0.0, busy - computing)

@@ -96,6 +96,11 @@ class Engine(Batch):
         self.max_num_seqs = max_num_seqs
         self._watermark_blocks = int(watermark * self.physics.kv_blocks)
 
+    def live_beside(self, physics: Physics, noise: float) -> None:
+        """Take another host's step costs, and `noise` times the noise, from the next step on."""
+        self._tables = tables(physics)
+        self._factors = self._jitter.scaled(noise)
+
     def begin_epoch(self, epoch: int) -> None:
         """Count gaps, first tokens and finishes from now on under `epoch`."""
         self.epoch = epoch
@@ -204,9 +209,7 @@ class Engine(Batch):
                             decoding += 1
                             context += request.done
                             finish_at.setdefault(last, []).append(request)
-                            request.block_step = due = (
-                                step + request.blocks * block_tokens - request.done + 1
-                            )
+                            request.block_step = due = step + request.blocks * block_tokens - request.done + 1
                             if due <= last:
                                 block_at.setdefault(due, []).append(request)
                     chunks = []

@@ -24,6 +24,7 @@ PLUGIN_VERSION = "0.1.0"
 ENGINE_VERSION = "0.32.0"
 MAX_GATE_LEASE_SECONDS = 120.0
 MAX_LEASE_SECONDS = 3600.0
+MAX_MARK = 64
 PAGE_RECORDS = 1000
 MIN_CHUNK_TOKENS = 16
 _OFF_AT_ZERO = frozenset({"max_prefill_tokens", "long_prefill_tokens"})
@@ -50,6 +51,7 @@ class SimulatedControl:
         self._values: dict[str, float] = dict(scenario.effective(scenario.launch))
         self._requested: dict[str, float] = dict(scenario.launch)
         self._revert: dict[str, float] = dict(self._requested)
+        self._mark = self._revert_mark = ""
         self._closed_gaps: dict[int, Mapping[int, int]] = {}
         self._ceilings: Values = scenario.ceilings
         self._seq_base = 0
@@ -64,6 +66,7 @@ class SimulatedControl:
         self._values = dict(self._scenario.effective(launch))
         self._requested = dict(launch)
         self._revert = dict(launch)
+        self._mark = self._revert_mark = ""
         self._closed_gaps.clear()
         engine.deadline = math.inf
         engine.gate_reopens = -math.inf
@@ -86,9 +89,12 @@ class SimulatedControl:
         if_epoch: int,
         lease_seconds: float | None,
         revert_to: Values | None = None,
+        mark: str | None = None,
     ) -> KnobAnswer:
         """Apply `values` from the next step on."""
-        return self.apply(values, if_epoch=if_epoch, lease_seconds=lease_seconds, revert_to=revert_to)
+        return self.apply(
+            values, if_epoch=if_epoch, lease_seconds=lease_seconds, revert_to=revert_to, mark=mark
+        )
 
     async def requests(self, since: int) -> RequestPage:
         """Read finished requests after `since`."""
@@ -122,6 +128,7 @@ class SimulatedControl:
             api_servers=1,
             scheduler="sim.engine.Engine",
             scheduler_known=True,
+            mark=self._mark,
         )
 
     def apply(
@@ -131,12 +138,15 @@ class SimulatedControl:
         if_epoch: int,
         lease_seconds: float | None,
         revert_to: Values | None = None,
+        mark: str | None = None,
     ) -> KnobAnswer:
         """See `set_knobs`."""
         engine = self._reachable()
         self._due()
         if lease_seconds is not None and not 0 < lease_seconds <= MAX_LEASE_SECONDS:
             raise CallRefused(f"lease_seconds must be above 0 and at most 3600 seconds, not {lease_seconds}")
+        if mark is not None and not (len(mark) <= MAX_MARK and mark.isprintable()):
+            raise CallRefused(f"mark must be printable text of at most {MAX_MARK} characters")
         asked = self._parsed(values, "")
         back = self._parsed(revert_to or {}, "revert_to: ")
         if if_epoch != engine.epoch:
@@ -148,17 +158,22 @@ class SimulatedControl:
         # A change for good during a lease stands on what the lease would go back to.
         requested = {**(self._revert if leased and lease_seconds is None else self._requested), **asked}
         back = {**(self._revert if leased else self._requested), **back}
+        if mark is None:
+            mark = self._revert_mark if leased and lease_seconds is None else self._mark
         problems = self._problems(requested) + [f"revert_to: {text}" for text in self._problems(back)]
         if problems:
             raise ValueRefused("; ".join(problems))
         if lease_seconds is None:
             engine.deadline = math.inf
             self._revert = dict(requested)
+            self._revert_mark = mark
         else:
+            if not leased:
+                self._revert_mark = self._mark
             engine.deadline = engine.clock + lease_seconds
             self._revert = back
-        if requested != self._requested:
-            self._begin(requested)
+        if requested != self._requested or mark != self._mark:
+            self._begin(requested, mark)
         draining = len(engine.running) > self._values["max_num_seqs"]
         return KnobAnswer(
             epoch=engine.epoch,
@@ -226,9 +241,10 @@ class SimulatedControl:
 
     def _lease_ran_out(self, now: float) -> None:
         # Unlike a call, an expiry is a new epoch even where nothing changes, as in the plugin.
-        self._begin(self._revert)
+        self._begin(self._revert, self._revert_mark)
 
-    def _begin(self, requested: dict[str, float]) -> None:
+    def _begin(self, requested: dict[str, float], mark: str) -> None:
+        self._mark = mark
         self._requested = dict(requested)
         self._values = dict(self._scenario.effective(requested))
         self._serve()

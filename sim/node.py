@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 from change.engine import Values
 from change.server import Settings
-from sim.device import Card
+from sim.device import BUSY_SHARE, Card
 from sim.engine import Engine
 from sim.hand import SimulatedControl
+from sim.host_hand import SimulatedHost
 from sim.metrics_page import MetricsPage
 from sim.npu_smi import info
 from sim.npu_smi_types import TYPES, details, watch
@@ -46,6 +47,14 @@ class Node:
         )
         self._flags: dict[str, float] = dict(self.scenario.launch)
         self.control = SimulatedControl(self.scenario, self.engine, self._boot_id())
+        story = self.drawn.host
+        self.host = (
+            None
+            if story is None
+            else SimulatedHost(
+                story, self.engine, self.drawn.physics, f"sim-host-{self.scenario.name}-{seed}"
+            )
+        )
         self.page = MetricsPage(self.engine, start)
         spread = stream(seed, "cards").uniform(0.97, 1.03, CARDS)
         self.cards = [Card(float(s)) for s in spread]
@@ -103,6 +112,9 @@ class Node:
         computed = (engine.computed_tokens - self._computed) * engine.physics.token_seconds
         self._busy += busy
         self._computed = engine.computed_tokens
+        if self.host is not None:
+            # Where the host is the story, it alone says how much of a step the cards compute.
+            computed = busy * (self.host.computing - BUSY_SHARE) / (1.0 - BUSY_SHARE)
         for card in self.cards:
             card.tick(TICK_SECONDS, min(1.0, busy / TICK_SECONDS), min(1.0, computed / TICK_SECONDS))
 
@@ -159,6 +171,8 @@ class Node:
                 ceilings = self.scenario.cold.ceilings(cold, ceilings)
         self.engine.rebuild(self._physics())
         self.control.reboot(self._boot_id(), self._flags, ceilings)
+        if self.host is not None:
+            self.host.engine_restarted()
         if gate_closed_seconds is not None:
             self.engine.gate_reopens = serves_at + gate_closed_seconds
             self.engine.gate_retry_after = STARTED_CLOSED_RETRY_SECONDS

@@ -114,14 +114,25 @@ class Jitter:
     def __init__(self, physics: Physics, rng: np.random.Generator | None) -> None:
         self._physics = physics
         self._rng = rng
+        self._scale = 1.0
+        self._noise = np.zeros(self.CHUNK)
+
+    def scaled(self, scale: float) -> list[float]:
+        """The chunk handed out last with `scale` times its noise, which later chunks have too."""
+        self._scale = scale
+        return self._factors()
 
     def chunk(self) -> list[float]:
         """The next `CHUNK` factors."""
         if self._rng is None:
-            return [1.0] * self.CHUNK
+            return self._factors()
         p, rng = self._physics, self._rng
         noise = rng.normal(0.0, p.jitter, self.CHUNK)
         noise += np.repeat(rng.normal(0.0, p.drift, self.CHUNK // self._NEIGHBOURS), self._NEIGHBOURS)
         noise += np.repeat(rng.normal(0.0, p.weather, self.CHUNK // self._LASTING), self._LASTING)
-        factors: list[float] = np.exp(noise).tolist()
+        self._noise = noise
+        return self._factors()
+
+    def _factors(self) -> list[float]:
+        factors: list[float] = np.exp(self._scale * self._noise).tolist()
         return factors

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from change.engine import EngineUnreachable, StaleEpoch
-from sim.hand import MAX_GATE_LEASE_SECONDS, MAX_LEASE_SECONDS, CallRefused, ValueRefused
+from sim.hand import MAX_GATE_LEASE_SECONDS, MAX_LEASE_SECONDS, MAX_MARK, CallRefused, ValueRefused
 from sim.pace import Pace
 
 PREFIX = "/trimtab"
@@ -110,7 +110,7 @@ class PluginApi:
         body = await _json(request) if method == "POST" else None
         self._pace.catch_up()
         if path.endswith("/state"):
-            return asdict(self._control.read_state())
+            return {k: v for k, v in asdict(self._control.read_state()).items() if k != "options"}
         if path.endswith("/requests"):
             return self._requests(request)
         return answers[path](body)
@@ -144,7 +144,7 @@ class PluginApi:
         return asdict(self._control.page(int(since)))
 
     def _knobs(self, body: dict[str, Any]) -> dict[str, Any]:
-        _expect_keys(body, {"values", "if_epoch", "lease_seconds", "revert_to"})
+        _expect_keys(body, {"values", "if_epoch", "lease_seconds", "revert_to", "mark"})
         for key in ("values", "revert_to"):
             values = body.get(key)
             if key == "revert_to" and values is None:
@@ -157,10 +157,17 @@ class PluginApi:
         epoch = body.get("if_epoch")
         if isinstance(epoch, bool) or not isinstance(epoch, int) or abs(epoch) > _LARGEST:
             raise Refused(400, "if_epoch must be the whole number of the epoch you read")
+        mark = body.get("mark")
+        if mark is not None and not isinstance(mark, str):
+            raise Refused(400, f"mark must be printable text of at most {MAX_MARK} characters")
         lease = _seconds(body, "lease_seconds", MAX_LEASE_SECONDS)
         try:
             answer = self._control.apply(
-                body["values"], if_epoch=epoch, lease_seconds=lease, revert_to=body.get("revert_to")
+                body["values"],
+                if_epoch=epoch,
+                lease_seconds=lease,
+                revert_to=body.get("revert_to"),
+                mark=mark,
             )
         except StaleEpoch as error:
             raise Refused(409, str(error), epoch=error.epoch) from error

@@ -6,7 +6,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -15,9 +15,19 @@ from change.server import Settings
 from sim import cold_story
 from sim.cold import ColdSide, StartPhysics, slower
 from sim.engine import Engine
+from sim.host_story import NEAREST_FULL, TWO_NODES, HostStory, Topology, draw_32b, draw_host
 from sim.physics import MAX_SEQUENCES, MAX_STEP_TOKENS, Jitter, Physics
 from sim.traffic import Arrivals, Mix, Traffic
 
+HOST_STORY_KNOBS = (
+    "placement",
+    "memory",
+    "shared_memory",
+    "transparent_hugepages",
+    "khugepaged_defrag",
+    "cpu_governor",
+    "irq_placement",
+)
 HOT_KNOBS = ("batch_max_tokens", "max_prefill_tokens", "long_prefill_tokens", "max_num_seqs", "watermark")
 
 LAUNCH: Values = {
@@ -53,6 +63,8 @@ class Draw:
     arrivals: Arrivals
     starts: StartPhysics | None = None
     """What only a restart brings out; None where no start-up setting does anything."""
+    host: HostStory | None = None
+    """What the host's knobs are worth, where they are the story."""
 
     def started(self, settings: Settings, rng: np.random.Generator | None = None) -> Physics:
         """The engine as it comes up with these effective start-up settings."""
@@ -70,6 +82,7 @@ class Scenario:
     slo: Mapping[str, float] = field(default_factory=dict)
     """SLO key (`ttft_p90_seconds`, ...) to limit; empty is no SLO."""
     objective: str = "goodput"
+    quantile: float = 0.9
     min_effect: float = 0.1
     """Smallest effect worth a change: these engines have far larger ones."""
     minutes: float = 240.0
@@ -237,6 +250,13 @@ def _guide_plain(_: np.random.Generator) -> Draw:
     return Draw(physics, cold_story.users(), starts)
 
 
+def _ttft_32b(rng: np.random.Generator, topology: Topology) -> Draw:
+    # Prompts of one length at a steady pace, as the guide measured it: two of them never meet.
+    mix = Mix(prompts=((1024, 1.0),), output_low=16, output_high=64)
+    arrivals = Arrivals(rate=rng.uniform(1.9, 2.1), burstiness=0.12, mix=mix)
+    return Draw(draw_32b(rng), arrivals, host=draw_host(rng, topology))
+
+
 def _clamped(values: Values) -> Values:
     cap = values["max_prefill_tokens"]
     return {**values, "max_prefill_tokens": cap if cap == 0 else max(cap, 1024)}
@@ -292,6 +312,23 @@ SCENARIOS: Mapping[str, Scenario] = {
             ceilings=cold_story.CEILINGS,
             cold=cold_story.HONOURED,
             restarts=4,
+        ),
+        *(
+            Scenario(
+                name,
+                f"a 32B model waits for its host: {what}",
+                partial(_ttft_32b, topology=topology),
+                knobs=HOST_STORY_KNOBS,
+                objective="ttft",
+                quantile=0.5,
+                min_effect=0.015,
+                minutes=150.0,
+                launch={**LAUNCH, "batch_max_tokens": MAX_STEP_TOKENS},
+            )
+            for name, what, topology in (
+                ("ttft-32b", "the node of its cards is full", NEAREST_FULL),
+                ("ttft-32b-two-nodes", "its cards are at two nodes, one of them full", TWO_NODES),
+            )
         ),
     )
 }

@@ -8,6 +8,7 @@ from change.engine import RequestPage, RequestRecord, Values
 from change.server import Settings
 from sim.engine import Engine
 from sim.hand import SimulatedControl
+from sim.host_hand import put_beside
 from sim.physics import Jitter
 from sim.scenario import SCENARIOS, Scenario, stream
 from sim.traffic import Traffic
@@ -25,6 +26,8 @@ def simulate(
 ) -> RequestPage:
     """Serve `values` alone for `seconds` after a warm-up of 20 s, at the mean rate, from time 0.
 
+    A value of a host knob is its place in the story's list.
+
     Records are those whose first token came after the warm-up (epoch 1), gaps those of that epoch. The arrivals depend
     on the seed only. `settings` are start-up settings over those of the launch.
     """
@@ -41,7 +44,12 @@ def simulate(
     control = SimulatedControl(chosen, engine, f"truth-{seed}")
     if cold is not None and chosen.cold is not None:
         control.reboot(f"truth-{seed}", chosen.launch, chosen.cold.ceilings(cold, chosen.ceilings))
-    control.apply({**chosen.launch, **values}, if_epoch=0, lease_seconds=None)
+    options = {} if drawn.host is None else drawn.host.options
+    hot = {name: value for name, value in values.items() if name not in options}
+    control.apply({**chosen.launch, **hot}, if_epoch=0, lease_seconds=None)
+    if drawn.host is not None:
+        chosen_texts = {name: texts[int(values.get(name, 0))] for name, texts in options.items()}
+        put_beside(engine, drawn.host, drawn.physics, chosen_texts)
     engine.begin_epoch(0)
     engine.run(WARM_UP_SECONDS)
     engine.begin_epoch(1)

@@ -69,7 +69,7 @@ class Campaign:
         self.phase: Phase = "look"
         self.events: list[Event] = []
         self.final_report: dict[str, Any] | None = None
-        self.report = Report(settings, slo, dict(state.values))
+        self.report = Report(settings, slo, dict(state.values), state.options)
         self._state = state
         self._incumbent = dict(state.values)
         self._random = np.random.default_rng(seed)
@@ -119,13 +119,13 @@ class Campaign:
         candidate.effective = {
             name: answer.effective[name] for name in arm.values if name in answer.effective
         }
-        wrong = differences(arm.values, answer.effective)
+        wrong = differences(arm.values, answer.effective, self._state.options)
         if not wrong:
             return []
         if self._race is not None and candidate.state == "racing":
             for name, value in arm.values.items():
                 if answer.effective.get(name) != value and value != self._incumbent.get(name):
-                    self._race.hold(name, self._incumbent)
+                    self._race.hold(name, self._incumbent, value)
         return self._leave(now, candidate, "invalid", "; ".join(wrong))
 
     def unanswered(self) -> None:
@@ -229,7 +229,7 @@ class Campaign:
         if found.thin is not None:
             return self._end(now, "too_thin", found.thin)
         if not self._space.dimensions:
-            return self._end(now, "kept", "there is no hot knob to search here")
+            return self._end(now, "kept", "there is no knob to search here")
         seed, past = int(self._random.integers(2**31)), self._past(self.report.fingerprint)
         judge_values = partial(problems, ceilings=self._state.ceilings, floors=self._state.floors)
         proposer = self._make_proposer(self._space, self._incumbent, seed, judge_values, past)

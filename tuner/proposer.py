@@ -10,7 +10,9 @@ from typing import Literal
 import numpy as np
 import optuna
 
+from change.choices import Options, words
 from change.engine import Values
+from tuner.host_priors import host_priors
 from tuner.sampler import Array, Fits, GainSampler, Region
 from tuner.space import Dimension, Space
 
@@ -58,12 +60,9 @@ def study_of(
     """An in-memory study that holds the evidence as finished trials; the store stays the only truth."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize", sampler=sampler)
-    distributions: dict[str, optuna.distributions.BaseDistribution] = {
-        dimension.name: optuna.distributions.FloatDistribution(0.0, 1.0) for dimension in space.dimensions
-    }
+    distributions = space.distributions()
     for item in evidence:
-        point = dict(zip(distributions, space.encode(item.values), strict=True))
-        study.enqueue_trial(point)
+        study.enqueue_trial(dict(space.params(space.encode(item.values))))
         trial = study.ask(distributions)
         trial.set_user_attr("variance", item.variance)
         trial.set_user_attr("constraint", item.constraint)
@@ -100,7 +99,7 @@ class Proposer:
         self.expected_improvement = float("inf")
         for values in past:
             self._enqueue(values, "past", "winner of a similar workload")
-        for origin, values in PRIORS:
+        for origin, values in (*PRIORS, *host_priors(space)):
             self._enqueue(values, "prior", origin)
         self._steps()
 
@@ -108,6 +107,14 @@ class Proposer:
         """Stop searching a knob that the engine does not honour."""
         self.space = self.space.without(name, value)
         self._queue = [p for p in self._queue if p.values.get(name) == value]
+
+    def avoid(self, name: str, value: float) -> None:
+        """Try one value of a knob no more: it did not take, which says nothing of the knob's others."""
+        before = self._problems
+        self._problems = lambda values: (
+            [f"{name} did not take this value"] if values.get(name) == value else before(values)
+        )
+        self._queue = [p for p in self._queue if p.values.get(name) != value]
 
     def propose(self, evidence: Sequence[Evidence]) -> Proposal | None:
         """The next config, or None when there is nothing new to try."""
@@ -141,7 +148,7 @@ class Proposer:
         if not self.space.dimensions:
             return [(item.gain, item.variance**0.5) for item in evidence]
         points, gains, variances = _arrays(self.space, evidence)
-        surrogate = self._fits.surrogate("gain", points, gains, variances)
+        surrogate = self._fits.surrogate("gain", self.space, points, gains, variances)
         mean, sd = surrogate.predict(points)
         return [(float(m), float(s)) for m, s in zip(mean, sd, strict=True)]
 
@@ -166,7 +173,7 @@ class Proposer:
 
     def _expected(self, values: Values, evidence: Sequence[Evidence]) -> float:
         points, gains, variances = _arrays(self.space, evidence)
-        surrogate = self._fits.surrogate("gain", points, gains, variances)
+        surrogate = self._fits.surrogate("gain", self.space, points, gains, variances)
         mean, _ = surrogate.predict(np.array([self.space.encode(values)]))
         return float(mean[0])
 
@@ -183,15 +190,13 @@ class Proposer:
         if self._beside_next and (beside := self._beside(center)) is not None:
             return beside
         seed = int(self._random.integers(2**31))
-        sampler = GainSampler(seed, Region(center, self.width), self._fits, self._usable)
+        sampler = GainSampler(seed, self.space, Region(center, self.width), self._fits, self._usable)
         study = study_of(self.space, evidence, sampler)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            trial = study.ask(
-                {d.name: optuna.distributions.FloatDistribution(0.0, 1.0) for d in self.space.dimensions}
-            )
+            trial = study.ask(self.space.distributions())
         self.expected_improvement = sampler.expected_improvement
-        return self.space.decode([trial.params[d.name] for d in self.space.dimensions])
+        return self.space.decode(self.space.point(trial.params))
 
     def _beside(self, leader: Sequence[float]) -> dict[str, float] | None:
         """The leader with one of its moved knobs a little further or less far, as long as there is such a config.
@@ -202,7 +207,11 @@ class Proposer:
         for axis in range(len(leader)):
             for step in (BESIDE, -BESIDE):
                 place = leader[axis] + step
-                if leader[axis] == start[axis] or not 0.0 <= place <= 1.0:
+                if (
+                    self.space.dimensions[axis].choice
+                    or leader[axis] == start[axis]
+                    or not 0.0 <= place <= 1.0
+                ):
                     continue
                 values = self.space.decode([*leader[:axis], place, *leader[axis + 1 :]])
                 if self._new(values) and not self._problems(values):
@@ -228,6 +237,9 @@ class Proposer:
 
     def _steps(self) -> None:
         """One knob moved at a time, so that the first evidence tells which knobs matter; a lone one by halves."""
+        for axis in (d for d in self.space.dimensions if d.choice):
+            for choice in range(int(axis.high) + 1):
+                self._enqueue({axis.name: float(choice)}, "step", None)
         if len(self.space.dimensions) == 1:
             for values in spread(self._halves(self.space.dimensions[0])):
                 self._enqueue(values, "step", None)
@@ -236,11 +248,13 @@ class Proposer:
         for step in STEPS:
             for index, dimension in enumerate(self.space.dimensions):
                 place = start[index] + step
-                if 0.0 <= place <= 1.0:
+                if not dimension.choice and 0.0 <= place <= 1.0:
                     self._enqueue({dimension.name: dimension.decode(place)}, "step", None)
 
     def _halves(self, axis: Dimension) -> list[Values]:
         """Half of the incumbent's value, half of that, and so on; from the top where it is off."""
+        if axis.choice:
+            return []
         value = self.incumbent[axis.name] or axis.high
         found: list[Values] = []
         while axis.log and value / 2 >= axis.low:
@@ -255,7 +269,7 @@ class Proposer:
         reasons = [f"{name} is not searched here" for name in foreign] or self._problems(whole)
         if reasons:
             if source != "step":
-                self.skipped.append(f"{_text(values)} ({note}): {reasons[0]}")
+                self.skipped.append(f"{_text(values, self.space.options)} ({note}): {reasons[0]}")
             return
         if self._new(whole):
             self._queue.append(Proposal(whole, source, note))
@@ -285,5 +299,5 @@ def _arrays(space: Space, evidence: Sequence[Evidence]) -> tuple[Array, Array, A
     return points, np.array([item.gain for item in evidence]), np.array([item.variance for item in evidence])
 
 
-def _text(values: Values) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in values.items())
+def _text(values: Values, options: Options) -> str:
+    return ", ".join(f"{name} {words(name, value, options)}" for name, value in values.items())

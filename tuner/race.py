@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +18,9 @@ ENOUGH_PAIRS = 6
 FINAL_BLOCKS = 5
 """Blocks at the end that go to the best few, so that the choice is not one lucky window's."""
 FINAL_PAIRS = 9
+MOST_FINAL_PAIRS = 24
+FINAL_ERROR = 0.25
+"""Where time is left, the best few are measured until the error is this share of the smallest effect."""
 ENOUGH_CANDIDATES = 24
 ENOUGH_IMPROVEMENT = 0.05
 """The search ends early once the sampler expects less than this share of the smallest effect from one more."""
@@ -43,9 +47,12 @@ class Race:
         self._last = 0.0
         self._simpler: Candidate | None = None
 
-    def hold(self, name: str, incumbent: Values) -> None:
-        """Search without a knob that the engine does not honour."""
-        self._proposer.hold(name, incumbent[name])
+    def hold(self, name: str, incumbent: Values, tried: float) -> None:
+        """Search without a knob that the engine does not honour; of one with texts, without the text that was tried."""
+        if name in self._proposer.space.options:
+            self._proposer.avoid(name, tried)
+        else:
+            self._proposer.hold(name, incumbent[name])
 
     def next_block(self, now: float, blocks_left: float) -> list[Candidate] | Literal["over"]:
         """Who runs next beside the incumbent; `blocks_left` is how many full blocks the budget still holds."""
@@ -61,7 +68,7 @@ class Race:
             self.final = True
             self._simplify(now)
         if self.final:
-            few = [c for c in self._finalists() if len(c.race) < FINAL_PAIRS]
+            few = [c for c in self._finalists() if len(c.race) < self._final_pairs]
             for candidate in few:
                 candidate.state, candidate.reason, candidate.ended = "racing", None, None
             return few or "over"
@@ -76,6 +83,11 @@ class Race:
             self._simplify(now)
             return self.next_block(now, blocks_left)
         return running
+
+    @property
+    def _final_pairs(self) -> int:
+        wanted = (self._results.adjustment.sd / (FINAL_ERROR * self._results.margin)) ** 2
+        return max(FINAL_PAIRS, min(MOST_FINAL_PAIRS, math.ceil(wanted)))
 
     def choice(self) -> Standing | None:
         """Who is worth a confirmation: of those next to the best, the one that moves the fewest knobs."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from statistics import mean
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from change.choices import Options, worded, words
 from tuner.objective import Scale
 from tuner.settings import Slo, TuneSettings
 from tuner.window import failed, meets, quantile
@@ -23,7 +25,14 @@ if TYPE_CHECKING:
 class Report:
     """Collects the figures of one campaign; `document` writes them down in the form of `trimtab report --json`."""
 
-    def __init__(self, settings: TuneSettings, slo: Slo, incumbent: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        settings: TuneSettings,
+        slo: Slo,
+        incumbent: Mapping[str, float],
+        options: Options = MappingProxyType({}),
+    ) -> None:
+        """`options` are the texts of the knobs that have texts: the document holds the texts."""
         self.started = 0.0
         self.reasons: list[str] = []
         self.fingerprint: dict[str, float] = {}
@@ -33,6 +42,7 @@ class Report:
         self.watts_known = False
         self._settings = settings
         self._slo = slo
+        self._options = options
         self.incumbent = dict(incumbent)
         self._effective: Mapping[str, float] = dict(incumbent)
         self._winner: dict[str, float] | None = None
@@ -116,7 +126,9 @@ class Report:
         """What a person approves: the values that change and the effect that was confirmed."""
         changed = {k: v for k, v in (self._winner or {}).items() if self.incumbent.get(k) != v}
         values = ", ".join(
-            f"{name} {self.incumbent.get(name, 0):g} -> {value:g}" for name, value in changed.items()
+            f"{name} {words(name, self.incumbent.get(name, 0), self._options)}"
+            f" -> {words(name, value, self._options)}"
+            for name, value in changed.items()
         )
         effect = self._effect or {}
         return f"{values} ({effect.get('median', 0):+.1%}, {effect.get('low', 0):+.1%} to {effect.get('high', 0):+.1%})"
@@ -131,14 +143,15 @@ class Report:
 
     def document(self, now: float, decision: Decision, results: Results | None) -> dict[str, Any]:
         """The whole report."""
-        promoted = decision == "promoted"
+        winner = worded(self._winner, self._options) if decision == "promoted" and self._winner else None
+        incumbent = worded(self.incumbent, self._options)
         switches = sorted(self._switches)
         return {
             "decision": decision,
-            "incumbent": self.incumbent,
-            "winner": self._winner if promoted else None,
-            "requested": self._winner if promoted else self.incumbent,
-            "effective": dict(self._effective),
+            "incumbent": incumbent,
+            "winner": winner,
+            "requested": winner or incumbent,
+            "effective": worded(self._effective, self._options),
             "objective": self.objective,
             "effect": {name: self._effect[name] for name in ("median", "low", "high")}
             if self._effect

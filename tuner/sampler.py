@@ -24,6 +24,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from threadpoolctl import threadpool_limits
 
+from tuner.space import Space
+
 Array = NDArray[np.float64]
 
 REFIT = 4
@@ -47,12 +49,16 @@ Kernel = Any
 
 
 class Surrogate:
-    """A Gaussian process over the unit cube with a known noise variance for each observation.
+    """A Gaussian process over a space's features with a known noise variance for each observation.
 
     With `kernel` its length scales are taken as they are; without they are fitted, which costs a hundred times as much.
     """
 
-    def __init__(self, points: Array, values: Array, variances: Array, kernel: Kernel = None) -> None:
+    def __init__(
+        self, space: Space, points: Array, values: Array, variances: Array, kernel: Kernel = None
+    ) -> None:
+        self._features = space.features
+        points = space.features(points)
         self._scale = max(float(np.std(values)), 1e-3)
         self._offset = float(np.average(values, weights=1.0 / (variances + self._scale**2)))
         free = ConstantKernel(1.0, (0.1, 30.0)) * Matern(
@@ -78,7 +84,7 @@ class Surrogate:
     def predict(self, points: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of the noise-free value at each point."""
         with threadpool_limits(1):
-            mean, sd = self._process.predict(points, return_std=True)
+            mean, sd = self._process.predict(self._features(points), return_std=True)
         return mean * self._scale + self._offset, np.maximum(sd * self._scale, 1e-9)
 
 
@@ -88,15 +94,15 @@ class Fits:
     def __init__(self) -> None:
         self._kernels: dict[str, tuple[int, Kernel]] = {}
 
-    def surrogate(self, name: str, points: Array, values: Array, variances: Array) -> Surrogate:
+    def surrogate(self, name: str, space: Space, points: Array, values: Array, variances: Array) -> Surrogate:
         """A surrogate over the evidence as it is now."""
         count, kernel = self._kernels.get(name, (-REFIT, None))
         fresh = (
             len(points) >= count + REFIT
             or kernel is None
-            or np.size(kernel.k2.length_scale) != points.shape[1]
+            or np.size(kernel.k2.length_scale) != space.features(points).shape[1]
         )
-        found = Surrogate(points, values, variances, None if fresh else kernel)
+        found = Surrogate(space, points, values, variances, None if fresh else kernel)
         if fresh:
             self._kernels[name] = (len(points), found.kernel)
         return found
@@ -105,9 +111,12 @@ class Fits:
 class GainSampler(BaseSampler):
     """Draws the next candidate where a feasible improvement over the best known gain is most likely to be large."""
 
-    def __init__(self, seed: int, region: Region, fits: Fits, usable: Callable[[Array], Array]) -> None:
+    def __init__(
+        self, seed: int, space: Space, region: Region, fits: Fits, usable: Callable[[Array], Array]
+    ) -> None:
         """`usable` makes of drawn points those that can be tried: rounded, valid, and each a config not tried yet."""
         self._rng = np.random.default_rng(seed)
+        self._space = space
         self._region = region
         self._fits = fits
         self._usable = usable
@@ -126,16 +135,16 @@ class GainSampler(BaseSampler):
         """Maximise the acquisition over points of the region."""
         if not search_space:
             return {}
-        names = list(search_space)
+        space = self._space
         done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        points = np.array([[t.params[name] for name in names] for t in done])
+        points = np.array([space.point(t.params) for t in done])
         values = np.array([t.value for t in done], dtype=float)
         variances = np.array([t.user_attrs["variance"] for t in done])
         constraints = np.array([t.user_attrs["constraint"] for t in done])
-        draws = self._usable(self._draw(len(names)))
+        draws = self._usable(self._draw(len(space.dimensions)))
         if not len(draws):
-            return dict(zip(names, self._region.center, strict=True))
-        gain = self._fits.surrogate("gain", points, values, variances)
+            return space.params(self._region.center)
+        gain = self._fits.surrogate("gain", space, points, values, variances)
         mean, sd = gain.predict(draws)
         known, _ = gain.predict(points)
         feasible = constraints <= 0
@@ -143,12 +152,12 @@ class GainSampler(BaseSampler):
         z = (mean - best) / sd
         improvement = sd * (z * norm.cdf(z) + norm.pdf(z))
         if (constraints > 0).any():
-            limit = self._fits.surrogate("limit", points, constraints, variances)
+            limit = self._fits.surrogate("limit", space, points, constraints, variances)
             c_mean, c_sd = limit.predict(draws)
             improvement = improvement * norm.cdf(-c_mean / c_sd)
         chosen = int(np.argmax(improvement))
         self.expected_improvement = float(improvement[chosen])
-        return {name: float(value) for name, value in zip(names, draws[chosen], strict=True)}
+        return space.params(draws[chosen])
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -159,8 +168,12 @@ class GainSampler(BaseSampler):
     def _draw(self, dimensions: int) -> Array:
         center = np.array(self._region.center)
         width = self._region.half_width
+        # A knob with texts has no neighbourhood: the region holds all of it.
+        free = np.array([axis.choice for axis in self._space.dimensions])
         wide = self._rng.uniform(
-            np.maximum(center - width, 0), np.minimum(center + width, 1), (POINTS, dimensions)
+            np.where(free, 0, np.maximum(center - width, 0)),
+            np.where(free, 1, np.minimum(center + width, 1)),
+            (POINTS, dimensions),
         )
         near = np.clip(center + self._rng.normal(0, width / 5, (POINTS // 3, dimensions)), 0, 1)
         # Many knobs do nothing at all: moving only some of them keeps a candidate readable and safe.

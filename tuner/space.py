@@ -1,11 +1,21 @@
-"""The search space of one campaign: knobs as coordinates from 0 to 1."""
+"""The search space of one campaign: knobs as coordinates from 0 to 1.
+
+A knob whose values are texts has a coordinate for each of them, in the order of its list; that two of them are
+neighbours says nothing, so a surrogate sees them as `features`, one column a text.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
+
+from change.choices import Options
 from change.engine import EngineState, Values
 from change.knobs import search_space
 from tuner.settings import TuneSettings
@@ -25,6 +35,8 @@ class Dimension:
     log: bool
     integer: bool
     zero_is_off: bool = False
+    choice: bool = False
+    """Whether each whole number from 0 to `high` stands for a text."""
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -42,6 +54,8 @@ class Dimension:
 
     def decode(self, place: float) -> float:
         """Value at a coordinate, rounded to what a person would write."""
+        if self.choice:
+            return float(round(min(max(place, 0.0), 1.0) * self.high))
         # The largest value itself stands at OFF_FROM.
         if self.zero_is_off and place > OFF_FROM:
             return 0.0
@@ -69,6 +83,8 @@ class Space:
 
     dimensions: tuple[Dimension, ...]
     fixed: Mapping[str, float]
+    options: Options = field(default_factory=dict)
+    """Texts of the knobs that have texts."""
 
     def encode(self, values: Values) -> tuple[float, ...]:
         """Point of a config."""
@@ -81,12 +97,56 @@ class Space:
 
     def without(self, name: str, value: float) -> Space:
         """The space with one knob held at a value, for a knob that the engine does not honour."""
-        return Space(tuple(d for d in self.dimensions if d.name != name), {**self.fixed, name: value})
+        left = tuple(d for d in self.dimensions if d.name != name)
+        return Space(left, {**self.fixed, name: value}, self.options)
+
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """The axes as Optuna has them: coordinates, and the texts of a knob that has texts."""
+        return {
+            axis.name: CategoricalDistribution(self._texts(axis))
+            if axis.choice
+            else FloatDistribution(0.0, 1.0)
+            for axis in self.dimensions
+        }
+
+    def params(self, point: Sequence[float]) -> dict[str, float | str]:
+        """A point as Optuna has it."""
+        return {
+            axis.name: self._texts(axis)[int(axis.decode(place))] if axis.choice else float(place)
+            for axis, place in zip(self.dimensions, point, strict=True)
+        }
+
+    def point(self, params: Mapping[str, Any]) -> tuple[float, ...]:
+        """The point of what Optuna has."""
+        return tuple(
+            axis.encode(self._texts(axis).index(params[axis.name])) if axis.choice else params[axis.name]
+            for axis in self.dimensions
+        )
+
+    def _texts(self, axis: Dimension) -> tuple[str, ...]:
+        return self.options[axis.name][: int(axis.high) + 1]
+
+    def features(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Points as a surrogate sees them: a number as it is, a text as a column for each other text than the first.
+
+        Any two texts are then equally far from each other but for the weights that the surrogate learns.
+        """
+        columns: list[NDArray[np.float64]] = []
+        for index, axis in enumerate(self.dimensions):
+            place = points[:, index]
+            if axis.choice:
+                chosen = np.rint(np.clip(place, 0.0, 1.0) * axis.high)
+                columns.extend((chosen == value).astype(float) for value in range(1, int(axis.high) + 1))
+            else:
+                columns.append(place)
+        return np.stack(columns, axis=1)
 
 
 def space_of(state: EngineState, settings: TuneSettings) -> Space:
     """The axes that this engine really has, among the knobs asked for."""
     ranges = search_space(state.values, state.ceilings, state.floors, settings.knobs)
-    axes = tuple(Dimension(r.name, r.low, r.high, r.log, r.integer, r.zero_is_off) for r in ranges)
+    axes = tuple(Dimension(r.name, r.low, r.high, r.log, r.integer, r.zero_is_off, r.choice) for r in ranges)
     names = {axis.name for axis in axes}
-    return Space(axes, {name: value for name, value in state.values.items() if name not in names})
+    return Space(
+        axes, {name: value for name, value in state.values.items() if name not in names}, state.options
+    )

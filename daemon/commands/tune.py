@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from change.host_knobs import ENGINE_KNOBS, HOST_KNOBS
 from change.knobs import SearchRange, search_space
 from daemon import assembly, log
 from daemon.client import running
@@ -92,8 +93,13 @@ def _ask(question: str) -> bool:
 def _dry_run(settings: Config, minutes: float | None, as_json: bool) -> None:
     state = asyncio.run(_state(settings))
     wanted = settings.tune.settings(minutes)
+    hot = [name for name in wanted.knobs if name not in HOST_KNOBS]
+    # What of these can be changed is looked at when a campaign begins.
+    host = [name for name in wanted.knobs or ENGINE_KNOBS if name in settings.host.knobs]
     try:
-        space = search_space(state.values, state.ceilings, state.floors, wanted.knobs)
+        space = (
+            search_space(state.values, state.ceilings, state.floors, hot) if hot or not wanted.knobs else []
+        )
     except ValueError as error:
         raise UserError(str(error), USAGE) from error
     limits = {key: value for key, value in settings.slo.model_dump().items() if value is not None}
@@ -103,6 +109,7 @@ def _dry_run(settings: Config, minutes: float | None, as_json: bool) -> None:
         "scheduler_known": state.scheduler_known,
         "incumbent": dict(state.values),
         "search": [_range(one) for one in space],
+        "host_knobs": host if wanted.knobs or settings.mode == "act" else [],
         "objective": {"name": wanted.objective.name, "quantile": wanted.objective.quantile},
         "slo": limits,
         "min_effect": wanted.min_effect,
@@ -122,9 +129,11 @@ def _dry_run(settings: Config, minutes: float | None, as_json: bool) -> None:
             (r["name"], r["low"], r["high"], "0 is off" if r["zero_is_off"] else "") for r in plan["search"]
         ]
         print_table(("knob", "from", "to", ""), rows, "there is no knob to move here")
+        if plan["host_knobs"]:
+            print(f"of the host, where they can be changed: {', '.join(plan['host_knobs'])}")
     if not state.scheduler_known:
         remark(f"the scheduler {state.scheduler} is not a build that is known: a campaign would be refused")
-    if not space or not state.scheduler_known or plan["stopped"]:
+    if not (space or plan["host_knobs"]) or not state.scheduler_known or plan["stopped"]:
         raise typer.Exit(BAD)
 
 

@@ -75,11 +75,14 @@ class HotEngine:
         if_epoch: int,
         lease_seconds: float | None,
         revert_to: Values | None = None,
+        mark: str | None = None,
     ) -> KnobAnswer:
         """Apply values; see `EngineControl`. After `EngineUnreachable` it is unknown whether they were."""
         body: dict[str, Any] = {"values": dict(values), "if_epoch": if_epoch, "lease_seconds": lease_seconds}
         if revert_to is not None:
             body["revert_to"] = dict(revert_to)
+        if mark is not None:
+            body["mark"] = mark
         return read_answer(await self._call("POST", "knobs", json=body, limit=_SMALL_BODY))
 
     async def requests(self, since: int) -> RequestPage:

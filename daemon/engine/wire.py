@@ -17,6 +17,7 @@ _ANSWER = TypeAdapter(KnobAnswer)
 _PAGE = TypeAdapter(RequestPage)
 _T = TypeVar("_T")
 
+MAX_MARK = 64
 _ERROR_CHARACTERS = 300
 
 
@@ -32,6 +33,9 @@ def read_state(body: bytes) -> EngineState:
     )
     for name in ("values", "ceilings", "floors"):
         _check_values("state", name, getattr(state, name))
+    mark = state.mark or ""
+    _check("state", len(mark) <= MAX_MARK and mark.isprintable(), "mark is no text to show")
+    _check("state", not state.options, "options are not the plugin's to say")
     return state
 
 

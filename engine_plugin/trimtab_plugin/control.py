@@ -56,6 +56,8 @@ class Controller:
         self._boot_id = boot_id()
         self._values: Values = dict(self._knobs.launch)
         self._revert_to: Values = dict(self._knobs.launch)
+        self._mark = ""
+        self._revert_mark = ""
         self._deadline = float("inf")
         self._epoch = 0
         self._history: deque[tuple[int, float]] = deque([(0, wall())], maxlen=HISTORY_KEPT)
@@ -91,6 +93,7 @@ class Controller:
             "ceilings": knobs.ceilings,
             "floors": knobs.floors(self._values),
             "lease_remaining_seconds": self._lease_remaining(),
+            "mark": self._mark,
             "scheduler": self._name,
             "scheduler_known": self._known,
             **self._moment(),
@@ -114,6 +117,9 @@ class Controller:
         # A change for good during a lease stands on what the lease would go back to: the rest was only on trial.
         values = {**(self._revert_to if leased and lease is None else self._values), **requested}
         revert_to = {**(self._revert_to if leased else self._values), **revert}
+        mark = request.get("mark")
+        if mark is None:
+            mark = self._revert_mark if leased and lease is None else self._mark
         problems = knobs.problems(values)
         problems += [f"revert_to: {problem}" for problem in knobs.problems(revert_to)]
         if problems:
@@ -123,9 +129,13 @@ class Controller:
             return self._result(requested, "refused", refusal)
 
         self._revert_to = revert_to if lease is not None else dict(values)
+        if lease is None:
+            self._revert_mark = mark
+        elif not leased:
+            self._revert_mark = self._mark
         self._deadline = float("inf") if lease is None else self._clock() + lease
-        if values != self._values:
-            self._begin(values)
+        if values != self._values or mark != self._mark:
+            self._begin(values, mark)
         else:
             self._arm()
         return self._result(requested, "draining" if knobs.draining else "applied", None)
@@ -134,7 +144,8 @@ class Controller:
         """Go back to the launch values under `epoch`, which is above that of every rank."""
         self._deadline = float("inf")
         self._epoch = max(self._epoch, epoch - 1)
-        self._begin(self._knobs.launch)
+        self._revert_mark = ""
+        self._begin(self._knobs.launch, "")
 
     def _result(self, requested: Values, status: str, reason: str | None) -> Answer:
         read = self._knobs.effective()
@@ -145,6 +156,7 @@ class Controller:
             "status": status,
             "reason": reason,
             "values": read,
+            "mark": self._mark,
             "lease_remaining_seconds": self._lease_remaining(),
             **self._moment(),
         }
@@ -158,9 +170,10 @@ class Controller:
     def _lease_remaining(self) -> float | None:
         return None if self._deadline == float("inf") else max(0.0, self._deadline - self._clock())
 
-    def _begin(self, values: Values) -> None:
-        """Start a new epoch with `values`."""
+    def _begin(self, values: Values, mark: str) -> None:
+        """Start a new epoch with `values`; `mark` names what else is different in it, outside the engine."""
         self._values = dict(values)
+        self._mark = mark
         self._knobs.write(values)
         self._epoch += 1
         self._history.append((self._epoch, self._wall()))
@@ -172,7 +185,7 @@ class Controller:
             logger.warning(
                 "trimtab: the lease of epoch %d ran out; going back to %s", self._epoch, self._revert_to
             )
-            self._begin(self._revert_to)
+            self._begin(self._revert_to, self._revert_mark)
 
     def _arm(self) -> None:
         """Wrap this scheduler's `schedule()` only while a lease, a lowered cap or a prefill cap is on."""
@@ -205,8 +218,9 @@ class Controller:
             f"the plugin failed in this engine ({type(error).__name__}: {error}); restart it to use hot knobs"
         )
         self._deadline = float("inf")
-        if self._values != self._knobs.launch:
+        if self._values != self._knobs.launch or self._mark:
             self._values = dict(self._knobs.launch)
+            self._mark = self._revert_mark = ""
             self._epoch += 1
             self._history.append((self._epoch, self._wall()))
         # Unwrapped first: whatever the write meets, the engine's next step must be its own.

@@ -185,6 +185,7 @@ class Middleware:
             "values": answer["values"],
             "ceilings": answer["ceilings"],
             "floors": answer["floors"],
+            "mark": answer["mark"],
             "lease_remaining_seconds": answer["lease_remaining_seconds"],
             "gate": "closed" if self._gate.closed else "open",
             "dp_ranks": link.ranks,

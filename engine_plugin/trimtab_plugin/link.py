@@ -57,7 +57,9 @@ class EngineLink:
             )
         return None
 
-    async def call(self, request: Mapping[str, Any], same: tuple[str, ...] = ("epoch", "values")) -> Answer:
+    async def call(
+        self, request: Mapping[str, Any], same: tuple[str, ...] = ("epoch", "values", "mark")
+    ) -> Answer:
         """Ask every rank and return the first one's answer.
 
         Raises `RanksDiffer` unless all answers agree on the keys in `same` and on being errors; `LinkError`

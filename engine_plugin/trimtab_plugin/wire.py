@@ -17,6 +17,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_BODY_BYTES = 64 * 1024
 MAX_LEASE = 3600.0
+MAX_MARK = 64
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 16 * 1024 * 1024
 
@@ -72,7 +73,7 @@ def _no_constant(name: str) -> float:
 
 def knobs_request(body: dict[str, Any]) -> dict[str, Any]:
     """Check the shape of a knobs request; names and bounds are the engine's to check."""
-    expect_keys(body, {"values", "if_epoch", "lease_seconds", "revert_to"})
+    expect_keys(body, {"values", "if_epoch", "lease_seconds", "revert_to", "mark"})
     for key in ("values", "revert_to"):
         values = body.get(key)
         if key == "revert_to" and values is None:
@@ -85,12 +86,16 @@ def knobs_request(body: dict[str, Any]) -> dict[str, Any]:
     epoch = body.get("if_epoch")
     if isinstance(epoch, bool) or not isinstance(epoch, int) or abs(epoch) > 2**53:
         raise Refused(400, "if_epoch must be the whole number of the epoch you read")
+    mark = body.get("mark")
+    if mark is not None and not (isinstance(mark, str) and len(mark) <= MAX_MARK and mark.isprintable()):
+        raise Refused(400, f"mark must be printable text of at most {MAX_MARK} characters")
     return {
         "op": "knobs",
         "values": body["values"],
         "if_epoch": epoch,
         "lease_seconds": number(body, "lease_seconds", MAX_LEASE),
         "revert_to": body.get("revert_to") or {},
+        "mark": mark,
     }
 
 

@@ -180,6 +180,47 @@ class EngineContract(ABC):
 
         self.run(test)
 
+    def test_another_mark_begins_an_epoch_though_no_value_changes(self) -> None:
+        async def test(lab: Laboratory) -> None:
+            before = await lab.control.state()
+            same = {KNOB: before.values[KNOB]}
+            assert before.mark == ""
+            marked = await lab.control.set_knobs(
+                same, if_epoch=before.epoch, lease_seconds=None, mark="node:6"
+            )
+            again = await lab.control.set_knobs(
+                same, if_epoch=marked.epoch, lease_seconds=None, mark="node:6"
+            )
+            silent = await lab.control.set_knobs(same, if_epoch=again.epoch, lease_seconds=None)
+            assert silent.epoch == again.epoch == marked.epoch == before.epoch + 1
+            assert (await lab.control.state()).mark == "node:6"
+
+        self.run(test)
+
+    def test_a_lease_that_runs_out_takes_its_mark_along(self) -> None:
+        async def test(lab: Laboratory) -> None:
+            before = await lab.control.state()
+            same = {KNOB: before.values[KNOB]}
+            kept = await lab.control.set_knobs(same, if_epoch=before.epoch, lease_seconds=None, mark="a")
+            leased = await lab.control.set_knobs(same, if_epoch=kept.epoch, lease_seconds=lab.lease, mark="b")
+            assert (await lab.control.state()).mark == "b"
+            await lab.advance(1.5 * lab.lease)
+            after = await lab.control.state()
+            assert (after.mark, after.epoch) == ("a", leased.epoch + 1)
+
+        self.run(test)
+
+    @pytest.mark.parametrize("mark", ["x" * 65, "two\nlines"])
+    def test_a_mark_that_cannot_be_shown_is_refused(self, mark: str) -> None:
+        async def test(lab: Laboratory) -> None:
+            before = await lab.control.state()
+            same = {KNOB: before.values[KNOB]}
+            with pytest.raises(EngineError, match="mark"):
+                await lab.control.set_knobs(same, if_epoch=before.epoch, lease_seconds=None, mark=mark)
+            assert (await lab.control.state()).epoch == before.epoch
+
+        self.run(test)
+
     def test_the_gate_closes_reopens_on_request_and_reopens_by_itself(self) -> None:
         async def test(lab: Laboratory) -> None:
             async def gate() -> str:

@@ -66,6 +66,8 @@ class PlainEngine:
     deadline: float | None = None
     gate_until: float = 0.0
     records: list[RequestRecord] = field(default_factory=list)
+    mark: str = ""
+    revert_mark: str = ""
 
     @property
     def boot_id(self) -> str:
@@ -77,6 +79,7 @@ class PlainEngine:
         self.launch.update(flags)
         self.ceilings.update({name: max(value, CEILINGS[name]) for name, value in flags.items()})
         self.values, self.epoch, self.deadline, self.gate_until = dict(self.launch), 0, None, 0.0
+        self.mark = self.revert_mark = ""
         self.records.clear()
 
     def finish_requests(self, count: int) -> None:
@@ -119,6 +122,7 @@ class PlainEngine:
             api_servers=1,
             scheduler="plain",
             scheduler_known=self.scheduler_known,
+            mark=self.mark,
         )
 
     async def set_knobs(
@@ -128,14 +132,20 @@ class PlainEngine:
         if_epoch: int,
         lease_seconds: float | None,
         revert_to: Values | None = None,
+        mark: str | None = None,
     ) -> KnobAnswer:
         if self.meanwhile is not None:
             self.meanwhile()
-        answer = self._set(values, if_epoch, lease_seconds, revert_to)
+        answer = self._set(values, if_epoch, lease_seconds, revert_to, mark)
         return answer if self.answering is None else self.answering(answer)
 
     def _set(
-        self, values: Values, if_epoch: int, lease_seconds: float | None, revert_to: Values | None
+        self,
+        values: Values,
+        if_epoch: int,
+        lease_seconds: float | None,
+        revert_to: Values | None,
+        mark: str | None,
     ) -> KnobAnswer:
         self._expire()
         if if_epoch != self.epoch:
@@ -144,11 +154,17 @@ class PlainEngine:
         self._check({**self.values, **(revert_to or {})}, set(revert_to or {}))
         if self.refuses is not None:
             return KnobAnswer(self.epoch, dict(values), self._of(values), "refused", self.refuses)
+        if mark is not None and not (len(mark) <= 64 and mark.isprintable()):
+            raise EngineError("mark must be printable text of at most 64 characters")
         before = dict(self.values) if self.deadline is None else self.revert_to
+        before_mark = self.mark if self.deadline is None else self.revert_mark
+        if mark is None:
+            mark = before_mark if lease_seconds is None else self.mark
         base = before if lease_seconds is None else self.values
         self.revert_to = {**before, **(revert_to or {})}
+        self.revert_mark = mark if lease_seconds is None else before_mark
         self.deadline = None if lease_seconds is None else self.now + lease_seconds
-        self._serve({**base, **{k: v for k, v in values.items() if k not in self.ignores}})
+        self._serve({**base, **{k: v for k, v in values.items() if k not in self.ignores}}, mark)
         return KnobAnswer(self.epoch, dict(values), self._of(values), "applied")
 
     async def requests(self, since: int) -> RequestPage:
@@ -181,9 +197,9 @@ class PlainEngine:
             if name != "watermark" and value != int(value):
                 raise EngineError(f"{name} must be a whole number, not {value:g}")
 
-    def _serve(self, values: dict[str, float]) -> None:
-        if values != self.values:
-            self.values = values
+    def _serve(self, values: dict[str, float], mark: str) -> None:
+        if (values, mark) != (self.values, self.mark):
+            self.values, self.mark = values, mark
             self.epoch += 1
 
     def _expire(self) -> None:
@@ -191,7 +207,7 @@ class PlainEngine:
             raise EngineUnreachable("the engine is down")
         if self.deadline is not None and self.now >= self.deadline:
             self.deadline = None
-            self._serve(dict(self.revert_to))
+            self._serve(dict(self.revert_to), self.revert_mark)
 
 
 def floors(values: Values) -> dict[str, float]:

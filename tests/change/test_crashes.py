@@ -80,10 +80,11 @@ class MortalControl:
         if_epoch: int,
         lease_seconds: float | None,
         revert_to: Values | None = None,
+        mark: str | None = None,
     ) -> KnobAnswer:
         self.fate.pass_by("before set_knobs")
         answer = await self.engine.set_knobs(
-            values, if_epoch=if_epoch, lease_seconds=lease_seconds, revert_to=revert_to
+            values, if_epoch=if_epoch, lease_seconds=lease_seconds, revert_to=revert_to, mark=mark
         )
         self.fate.pass_by("after set_knobs")
         return answer

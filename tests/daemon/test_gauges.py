@@ -5,8 +5,7 @@ from __future__ import annotations
 from collectors.history import History
 from collectors.sample import Sample, labels
 from daemon.config import Config
-from daemon.gauges import FRESH_SECONDS, history_gauges
-from daemon.tuning import Gauges
+from daemon.gauges import FRESH_SECONDS, Gauges, history_gauges
 
 NOW = 1_700_000_000.0
 OTHER = {"name": "b", "url": "http://127.0.0.1:8100"}

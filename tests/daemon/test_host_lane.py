@@ -19,6 +19,7 @@ from daemon.host_watch import HostWatch
 from daemon.modes import Modes
 from daemon.notices import Notices
 from store import open_store
+from store.models import Campaign
 from tests.change.plain_engine import PlainEngine
 from tests.daemon.host.laid import MAIN, WORKER, LaidHost
 
@@ -108,3 +109,42 @@ def test_near_are_the_nodes_of_the_engines_own_cards() -> None:
     assert near_nodes(history, lambda npu: npu != "2") == {6}
     assert near_nodes(history, lambda npu: None) == {4, 6}
     assert near_nodes(History(), lambda npu: True) == frozenset()
+
+
+@pytest.mark.parametrize("decision", ["promoted", "aborted", None])
+def test_a_promotion_that_nobody_saw_through_its_probation_goes_back(
+    laid: LaidHost, journal: Journal, tmp_path: Path, decision: str | None
+) -> None:
+    before, lane = laid.affinities(), lane_of(laid, journal, tmp_path)
+    with journal._store.session() as session:
+        session.add(
+            Campaign(
+                id=7,
+                engine=journal.engine,
+                boot_id="boot-1",
+                started=1.0,
+                phase="probation",
+                decision=decision,
+                objective={},
+                settings={},
+                incumbent={},
+                fingerprint={},
+                calibration={},
+            )
+        )
+
+    async def scene() -> None:
+        await change_host(
+            laid.hand(),
+            journal,
+            [SPLIT],
+            boot_id="b00t-1",
+            kind="promotion",
+            actor="campaign 7",
+            now=1.0,
+            campaign_id=7,
+        )
+        await watch_of(lane, tmp_path, "observe").tick(2.0)
+
+    asyncio.run(scene())
+    assert (laid.affinities() == before) == (decision != "promoted")

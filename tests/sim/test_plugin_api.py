@@ -59,6 +59,9 @@ CALLS: dict[str, Call] = {
     "no epoch": post("knobs", {"values": {"batch_max_tokens": 1024}}),
     "epoch text": post("knobs", {**KNOBS, "if_epoch": "0"}),
     "stale epoch": post("knobs", {**KNOBS, "if_epoch": 5}),
+    "mark that is no text": post("knobs", {**KNOBS, "mark": 6}),
+    "mark too long": post("knobs", {**KNOBS, "mark": "x" * 65}),
+    "mark of two lines": post("knobs", {**KNOBS, "mark": "a\nb"}),
     "lease too long": post("knobs", {**KNOBS, "lease_seconds": 3601}),
     "lease of nothing": post("knobs", {**KNOBS, "lease_seconds": 0}),
     "gate state": post("gate", {"state": "ajar"}),
@@ -66,7 +69,7 @@ CALLS: dict[str, Call] = {
     "gate without lease": post("gate", {"state": "closed"}),
     "gate retry": post("gate", {**GATE, "retry_after": -1}),
     "gate key": post("gate", {**GATE, "for": 1}),
-    "knobs": post("knobs", KNOBS),
+    "knobs": post("knobs", {**KNOBS, "mark": "placement=split:6"}),
     "gate": post("gate", GATE),
 }
 VARYING = {"error", "values", "ceilings", "floors", "lease_remaining_seconds"}

@@ -16,7 +16,7 @@ from sim.landscape import (
     windows,
 )
 from sim.node import Node
-from sim.scenario import CEILINGS, FLOORS, HOT_KNOBS, LAUNCH, SCENARIOS, capacity, stream
+from sim.scenario import CEILINGS, FLOORS, HOST_STORY_KNOBS, HOT_KNOBS, LAUNCH, SCENARIOS, capacity, stream
 from sim.truth import simulate
 
 SECONDS = 300.0
@@ -32,7 +32,8 @@ def test_each_has_one_and_only_one_life_per_seed(scenario: str) -> None:
     assert chosen.name == scenario
     assert chosen.drawn(101) == chosen.draw(stream(101, "hidden"))
     assert chosen.drawn(101) != chosen.drawn(102)
-    assert set(chosen.knobs) <= set(HOT_KNOBS) == set(LAUNCH) == set(CEILINGS) == set(FLOORS)
+    assert set(HOT_KNOBS) == set(LAUNCH) == set(CEILINGS) == set(FLOORS)
+    assert set(chosen.knobs) <= {*HOT_KNOBS, *HOST_STORY_KNOBS}
 
 
 @pytest.mark.parametrize("seed", [101, 104, 109, 118])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,3 +59,30 @@ def test_an_axis_with_nothing_on_it_is_refused() -> None:
 def test_a_value_comes_back_from_its_coordinate(value: float) -> None:
     axis = Dimension("max_prefill_tokens", 16.0, 8192.0, log=True, integer=True, zero_is_off=True)
     assert axis.decode(axis.encode(value)) == value
+
+
+PLACEMENT = Dimension("placement", 0, 3, log=False, integer=True, choice=True)
+TEXTS = {"placement": ("as_found", "split:6", "split:4", "whole:6")}
+MIXED = Space((BUDGET, PLACEMENT), {"watermark": 0.0}, TEXTS)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_a_point_is_one_of_the_texts_for_the_sampler_and_back(budget: float, place: float) -> None:
+    values = MIXED.decode((budget, place))
+    point = MIXED.encode(values)
+    params = MIXED.params(point)
+    assert params["placement"] in TEXTS["placement"]
+    assert MIXED.decode(MIXED.point(params)) == values
+
+
+def test_every_text_is_as_far_from_every_other_for_the_surrogate() -> None:
+    points = np.array([(0.5, PLACEMENT.encode(place)) for place in range(4)])
+    seen = MIXED.features(points)
+    assert seen.shape == (4, 4)
+    assert {tuple(row) for row in seen[:, 1:]} == {(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)}
+
+
+def test_a_knob_that_is_held_keeps_the_texts_of_the_others() -> None:
+    held = MIXED.without("batch_max_tokens", 2048.0)
+    assert [axis.name for axis in held.dimensions] == ["placement"]
+    assert held.params((1.0,)) == {"placement": "whole:6"}

@@ -100,7 +100,7 @@ def test_a_running_daemon_carries_it_out(
         def __init__(self) -> None:
             pass
 
-        def post(self, path: str, body: dict[str, object], *, timeout_seconds: float = 0.0) -> object:
+        def post(self, path: str, body: dict[str, object], *, patient: bool = False) -> object:
             orders.append((path, body))
             return {
                 "entry": 1,

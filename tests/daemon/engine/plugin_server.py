@@ -112,6 +112,7 @@ async def _call(
                     if_epoch=asked["if_epoch"],
                     lease_seconds=asked["lease_seconds"],
                     revert_to=asked.get("revert_to"),
+                    mark=asked.get("mark"),
                 )
             )
         case "POST", "gate":

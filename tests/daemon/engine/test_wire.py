@@ -136,7 +136,13 @@ def test_a_state_with_one_field_replaced_is_read_or_refused(
         assert name in str(error) or "cannot be read" in str(error)
 
 
-@pytest.mark.parametrize("name", [*EngineState.__dataclass_fields__])
+def test_a_plugin_that_knows_no_marks_is_understood() -> None:
+    whole = _state()
+    del whole["mark"]
+    assert read_state(json.dumps(whole).encode()).mark is None
+
+
+@pytest.mark.parametrize("name", sorted({*EngineState.__dataclass_fields__} - {"mark", "options"}))
 def test_a_state_without_one_of_its_fields_is_refused_by_name(name: str) -> None:
     whole = _state()
     whole.pop(name)
