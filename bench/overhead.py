@@ -196,7 +196,7 @@ def _later(sample: Sample, now: float, age: float) -> Sample:
     if isinstance(value, Distribution):
         # Counted on, as an engine's histograms are: a row that repeats would compress to nothing.
         grown = tuple(count + age * (k + 1) for k, count in enumerate(value.counts))
-        total = value.sum + age + age * 0.618 % 1.0  # means that vary, or there is no period to look for
+        total = value.sum + age + age * age * 0.618 % 1.0  # means that vary, or no period would be looked for
         return replace(
             sample, time=now, value=replace(value, counts=grown, sum=total, count=value.count + age)
         )
