@@ -22,7 +22,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal, get_args
@@ -41,8 +41,9 @@ Shape = Literal["node", "sidecar"]
 CHIPS = 64
 ENGINES = 2
 WARM_UP_PASSES = 3
+PASSES = 14
 PASS_SECONDS = 10.0
-"""Between two passes: what is seldom due falls due among them."""
+"""Between two passes: what is due every two minutes falls due among them."""
 WATCH_SECONDS = 2.5
 """In which npu-smi's watch gives its first rows."""
 FED_SECONDS = 900.0
@@ -127,23 +128,24 @@ def everything(shape: Shape, folder: Path, there: dict[str, Any]) -> Config:
     )
 
 
-async def passes(runner: Runner, count: int) -> tuple[list[float], list[Source]]:
-    """CPU milliseconds of whole passes, as if they were `PASS_SECONDS` apart, and of each source alone."""
+async def passes(runner: Runner, count: int, pause_seconds: float) -> tuple[list[float], list[Source]]:
+    """CPU milliseconds of whole passes, and of each source alone."""
     for _ in range(WARM_UP_PASSES):
         await runner.once(time.time())
     await asyncio.sleep(WATCH_SECONDS)
     whole: list[float] = []
-    for number in range(1, count + 1):
+    for _ in range(count):
         began = time.process_time()
-        await runner.once(time.time() + number * PASS_SECONDS)
+        await runner.once(time.time())
         whole.append(1e3 * (time.process_time() - began))
+        await asyncio.sleep(pause_seconds)
     alone: list[Source] = []
     for name in runner.names:
         taken: list[float] = []
         samples: list[Sample] = []
         for _ in range(count):
             began = time.process_time()
-            samples = await runner.once(time.time() + count * PASS_SECONDS, name)
+            samples = await runner.once(time.time(), name)
             taken.append(1e3 * (time.process_time() - began))
         failed = next((one.error for one in runner.health() if one.name == name), None)
         alone.append(Source(name, len(samples), median(taken), failed))
@@ -196,11 +198,11 @@ def _later(sample: Sample, now: float, age: float) -> Sample:
     if isinstance(value, Distribution):
         # Counted on, as an engine's histograms are: a row that repeats would compress to nothing.
         grown = tuple(count + age * (k + 1) for k, count in enumerate(value.counts))
-        total = value.sum + age + age * 0.618 % 1.0  # means that vary, or there is no period to look for
-        return replace(
-            sample, time=now, value=replace(value, counts=grown, sum=total, count=value.count + age)
-        )
-    return replace(sample, time=now, value=value + age % 97.0)
+        total = value.sum + age + age * age * 0.618 % 1.0  # means that vary, or no period would be looked for
+        value = Distribution(value.bounds, grown, total, value.count + age)
+    else:
+        value += age % 97.0
+    return Sample(sample.name, value, now, sample.labels)
 
 
 def _rss() -> float:
@@ -247,7 +249,13 @@ def _scrape(port: int, patience: float = 0.0) -> None:
             time.sleep(0.1)
 
 
-def measure(shape: Shape, chips: int = CHIPS, count: int = 24, days: float = 7.0) -> Overhead:
+def measure(
+    shape: Shape,
+    chips: int = CHIPS,
+    count: int = PASSES,
+    pause_seconds: float = PASS_SECONDS,
+    days: float = 7.0,
+) -> Overhead:
     """All figures of one shape."""
     figures = Overhead(shape)
     with node(shape, chips) as config:
@@ -258,7 +266,7 @@ def measure(shape: Shape, chips: int = CHIPS, count: int = 24, days: float = 7.0
         samples = asyncio.run(_what_each_gives(first))
         history = History()
         feed(history, samples, intervals, time.time())
-        whole, figures.sources = asyncio.run(passes(assembly.runner(config, history), count))
+        whole, figures.sources = asyncio.run(passes(assembly.runner(config, history), count, pause_seconds))
         figures.passes, figures.pass_cpu_ms, figures.pass_cpu_ms_worst = count, median(whole), max(whole)
 
     week(figures, samples, intervals, days)

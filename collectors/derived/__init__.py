@@ -39,7 +39,7 @@ Derive = Callable[[History, float], Iterator[Sample | Work]]
 
 SLICE_SECONDS = 0.005
 """After this much CPU the event loop has its turn."""
-READING_SECONDS = 0.01
+READING_SECONDS = 0.005
 """After this much CPU for findings that are seldom due, the rest waits for the next reading."""
 
 
@@ -66,9 +66,9 @@ def all_findings(engines: Engines = ()) -> tuple[Finding, ...]:
         Finding("skew", partial(skew.samples, engines=engines), 30.0),
         Finding("throttling", throttling.samples, 30.0),
         Finding("fragmentation", fragmentation.samples, 60.0),
-        # Half a day hardly changes in two minutes, and both are the most work.
+        # Half a day hardly changes in four minutes, and both are the most work.
         Finding("ttft_period", ttft_period.works, 120.0),
-        Finding("leak", leak.samples, 120.0),
+        Finding("leak", leak.samples, 240.0),
     )
 
 

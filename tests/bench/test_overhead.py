@@ -18,7 +18,7 @@ from collectors.npu_smi.watch import parse_watch
     [("node", {"npu_smi", "npu_smi_watch", "logs", "derived"}), ("sidecar", {"npu_exporter", "host"})],
 )
 def test_a_small_node_is_measured_with_every_source(shape: Shape, sources: set[str]) -> None:
-    figures = measure(shape, chips=4, count=2, days=0.05)
+    figures = measure(shape, chips=4, count=2, pause_seconds=0.0, days=0.05)
     given = {source.name for source in figures.sources if source.samples}
     assert sources | {"vllm", "engine:engine-1"} <= given
     assert all(source.error is None for source in figures.sources if source.samples)
