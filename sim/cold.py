@@ -41,7 +41,9 @@ class StartPhysics:
     start_sd: float
     """Standard deviation of the logarithm of a start's own speed: no two starts of one engine are alike."""
 
-    def applied(self, physics: Physics, settings: Settings, rng: np.random.Generator | None = None) -> Physics:
+    def applied(
+        self, physics: Physics, settings: Settings, rng: np.random.Generator | None = None
+    ) -> Physics:
         """The engine as it comes up with these effective settings; `rng` draws the start's own speed."""
         stages = _number(settings, "pipeline_parallel_size", 1)
         reduce = (_number(settings, "tensor_parallel_size", CARDS) - 1) / (CARDS - 1)
@@ -117,7 +119,7 @@ class ColdSide:
 
 
 def forced_to_128(settings: Settings) -> Settings:
-    """Ascend under prefix caching or chunked prefill, both on by default: whatever was asked, blocks hold 128 tokens."""
+    """Ascend under prefix caching or chunked prefill, both on by default: blocks hold 128 tokens."""
     return {**settings, "block_size": 128}
 
 

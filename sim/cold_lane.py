@@ -83,9 +83,7 @@ class SimulatedColdLane:
         node, begun = self._node, self._node.now
         self._asked = dict(asked)
         flags = {name: float(asked[name]) for name in FLAGS if name in asked}
-        node.restart(
-            flags, down_seconds=down_seconds, cold=self._side.effective(asked), patient=True
-        )
+        node.restart(flags, down_seconds=down_seconds, cold=self._side.effective(asked), patient=True)
         while node.control.down:
             node.advance(node.now + 1.0)
         return node.now - begun

@@ -46,7 +46,9 @@ HONOURED = ColdSide(
     allow=("pipeline_parallel_size", "tensor_parallel_size"),
 )
 FORCED = ColdSide(
-    launch={name: value for name, value in LAUNCH.items() if name not in ("batch_max_tokens", "max_num_seqs")},
+    launch={
+        name: value for name, value in LAUNCH.items() if name not in ("batch_max_tokens", "max_num_seqs")
+    },
     effective=forced_to_128,
     gone={"swap_space": SWAP_SPACE_GONE},
     allow=("swap_space",),

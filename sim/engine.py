@@ -204,9 +204,7 @@ class Engine(Batch):
                             decoding += 1
                             context += request.done
                             finish_at.setdefault(last, []).append(request)
-                            request.block_step = due = (
-                                step + request.blocks * block_tokens - request.done + 1
-                            )
+                            request.block_step = due = step + request.blocks * block_tokens - request.done + 1
                             if due <= last:
                                 block_at.setdefault(due, []).append(request)
                     chunks = []

@@ -56,7 +56,9 @@ class Node:
         self._computed = 0
 
     def _physics(self) -> Physics:
-        return self.drawn.started(self.cold, stream(self.seed, f"start {self._boots}") if self._noise else None)
+        return self.drawn.started(
+            self.cold, stream(self.seed, f"start {self._boots}") if self._noise else None
+        )
 
     def _boot_id(self) -> str:
         return f"sim-{self.scenario.name}-{self.seed}-{self._boots}"

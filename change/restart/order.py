@@ -61,6 +61,8 @@ class RestartResult:
     own_seconds: float = 0.0
     entry_id: int | None = None
     """The journal's entry, None if nothing was begun."""
+    accuracy_passed: bool | None = None
+    """Whether the golden prompts were answered as expected; None if none were asked."""
 
 
 class ColdLane(Protocol):
@@ -82,5 +84,10 @@ class ColdLane(Protocol):
         kind: Literal["trial", "promotion", "manual", "rollback"],
         campaign_id: int | None = None,
     ) -> RestartResult:
-        """Restart with `settings` over the launch command; the last known good comes back if it fails."""
+        """Restart with `settings` over the launch command; the last known good comes back if it fails.
+
+        A promotion of settings that serve already as a trial restarts nothing (`down_seconds` 0): what serves becomes
+        the last known good and what the next start by anybody uses. A trial that stands when its caller has died is no
+        last known good: recovery goes back from it.
+        """
         ...
