@@ -11,8 +11,11 @@ from sqlalchemy.orm import Session
 
 from change.engine import Values
 from store import Store, StoreError
-from store.models import Campaign, Decision, Pair, Trial, Window
+from store.models import Campaign, ColdStart, Decision, Pair, Trial, Window
 from tuner.messages import Decided, Ended, Event, PairScored, PhaseChanged, TrialChanged, WindowClosed
+from tuner.outer.messages import ColdTrialChanged, OuterEnded, StartSeen
+from tuner.outer.settings import OuterSettings
+from tuner.outer.steps import OuterEvent
 from tuner.settings import Slo, TuneSettings
 from tuner.workload import SIMILAR, distance
 
@@ -24,21 +27,34 @@ KEPT_EVENTS = 2000
 class Ledger:
     """The store's side of one campaign."""
 
-    def __init__(self, store: Store, engine: str) -> None:
+    def __init__(self, store: Store, engine: str, parent: int | None = None) -> None:
+        """`parent` is the cold campaign that this one runs inside, if any."""
         self._store = store
         self._engine = engine
-        self._waiting: list[tuple[float, Event]] = []
+        self._parent = parent
+        self._waiting: list[tuple[float, Event | OuterEvent]] = []
         self.campaign_id: int | None = None
 
-    def open(self, boot_id: str, now: float, settings: TuneSettings, slo: Slo, incumbent: Values) -> int:
-        """Begin a campaign's row; raises `StoreError`."""
+    def open(
+        self,
+        boot_id: str,
+        now: float,
+        settings: TuneSettings,
+        slo: Slo,
+        incumbent: Values,
+        outer: OuterSettings | None = None,
+    ) -> int:
+        """Begin a campaign's row, of the cold lane if it has `outer` settings; raises `StoreError`."""
         campaign = Campaign(
             engine=self._engine,
+            lane="hot" if outer is None else "cold",
+            parent=self._parent,
             boot_id=boot_id,
             started=now,
             phase="look",
             objective={"name": settings.objective.name, "quantile": settings.objective.quantile},
-            settings={**asdict(settings), "slo": asdict(slo)},
+            settings={**asdict(settings), "slo": asdict(slo)}
+            | ({} if outer is None else {"outer": asdict(outer)}),
             incumbent=dict(incumbent),
             fingerprint={},
             calibration={},
@@ -48,7 +64,7 @@ class Ledger:
         self.campaign_id = campaign.id
         return campaign.id
 
-    def write(self, now: float, events: Sequence[Event]) -> str | None:
+    def write(self, now: float, events: Sequence[Event | OuterEvent]) -> str | None:
         """Store events in order; returns why it could not be done, in which case they are kept for the next call."""
         self._waiting.extend((now, event) for event in events)
         if not self._waiting:
@@ -75,7 +91,9 @@ class Ledger:
     def past_winners(self, fingerprint: Mapping[str, float]) -> list[dict[str, float]]:
         """Winners of this engine's earlier campaigns whose workload was like this one, nearest first."""
         with self._store.reading() as session:
-            own = select(Campaign).where(Campaign.engine == self._engine, Campaign.decision == "promoted")
+            own = select(Campaign).where(
+                Campaign.engine == self._engine, Campaign.decision == "promoted", Campaign.lane == "hot"
+            )
             rows = session.scalars(own).all()
             near = sorted(
                 (apart, row.id, dict(row.report["winner"]))
@@ -86,7 +104,7 @@ class Ledger:
             )
         return [winner for _, _, winner in near[:MOST_PAST]]
 
-    def _put(self, session: Session, now: float, event: Event) -> None:
+    def _put(self, session: Session, now: float, event: Event | OuterEvent) -> None:
         assert self.campaign_id is not None, "the campaign's row is not open"
         match event:
             case PhaseChanged():
@@ -95,8 +113,13 @@ class Ledger:
                 campaign.fingerprint = dict(event.fingerprint)
                 campaign.calibration = dict(event.calibration)
                 campaign.objective = {**campaign.objective, **event.objective}
-            case TrialChanged():
+            case TrialChanged() | ColdTrialChanged():
                 self._put_trial(session, event)
+            case StartSeen():
+                start = ColdStart(
+                    engine=self._engine, campaign_id=self.campaign_id, time=now, **_plain(event)
+                )
+                session.add(start)
             case WindowClosed():
                 session.add(Window(campaign_id=self.campaign_id, **_plain(event)))
             case PairScored():
@@ -112,20 +135,20 @@ class Ledger:
                         figures=dict(event.figures),
                     )
                 )
-            case Ended():
+            case Ended() | OuterEnded():
                 campaign = session.get_one(Campaign, self.campaign_id)
                 campaign.decision = event.decision
                 campaign.ended = now
                 campaign.report = dict(event.report)
 
-    def _put_trial(self, session: Session, event: TrialChanged) -> None:
+    def _put_trial(self, session: Session, event: TrialChanged | ColdTrialChanged) -> None:
         query = select(Trial).where(Trial.campaign_id == self.campaign_id, Trial.number == event.number)
         trial = session.scalars(query).one_or_none()
         if trial is None:
             trial = Trial(campaign_id=self.campaign_id, number=event.number)
             session.add(trial)
         for name, value in _plain(event).items():
-            setattr(trial, name, value)
+            setattr(trial, "values" if name == "settings" else name, value)
 
 
 def unproven_incumbent(store: Store, campaign_id: int) -> Values | None:
@@ -160,7 +183,7 @@ def abandon_unfinished(store: Store, engine: str, now: float, keep: int | None) 
         return len(left)
 
 
-def _plain(event: WindowClosed | PairScored | TrialChanged) -> dict[str, Any]:
+def _plain(event: WindowClosed | PairScored | TrialChanged | ColdTrialChanged | StartSeen) -> dict[str, Any]:
     """An event's fields as JSON columns take them."""
     fields = {name: getattr(event, name) for name in event.__dataclass_fields__}
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in fields.items()}

@@ -88,6 +88,7 @@ class Tuning:
         seed: int = 0,
         timer: Callable[[], float] | None = time.perf_counter,
         make_proposer: MakeProposer = Proposer,
+        parent: int | None = None,
     ) -> None:
         if mode == "observe":
             raise ValueError("mode observe changes nothing: tune with --mode advise or act")
@@ -103,7 +104,7 @@ class Tuning:
         self._seed = seed
         self._timer = timer
         self._make_proposer = make_proposer
-        self._ledger = Ledger(store, engine)
+        self._ledger = Ledger(store, engine, parent)
         self._state: EngineState | None = None
         self._since = -1
         self._trials: TrialJournal | None = None

@@ -113,6 +113,7 @@ class ColdTrialChanged:
 class StartSeen:
     """One start of the engine, for the memory of what starts and what does not."""
 
+    engine_version: str
     settings: Settings
     effective: Settings
     outcome: Literal["served", "failed"]

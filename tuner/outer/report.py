@@ -33,7 +33,8 @@ class OuterReport:
         self._settings = settings
         self._slo = slo
         self._outer = outer
-        self._cold = dict(cold)
+        self.incumbent = dict(cold)
+        """The start-up settings that served at the start."""
         self._incumbent = dict(hot)
         self._inner: list[Mapping[str, Any]] = []
         self._restarts: list[dict[str, Any]] = []
@@ -126,10 +127,10 @@ class OuterReport:
             "cold": {
                 "decision": decision,
                 "label": LABEL if winner is not None else None,
-                "incumbent": self._cold,
+                "incumbent": self.incumbent,
                 "winner": None if winner is None else dict(winner.settings),
-                "requested": dict(self._cold if winner is None else winner.settings),
-                "effective": dict(self._cold if winner is None else winner.effective or {}),
+                "requested": dict(self.incumbent if winner is None else winner.settings),
+                "effective": dict(self.incumbent if winner is None else winner.effective or {}),
                 "effect": self._effect,
                 "restarts": spent.restarts,
                 "restarts_allowed": self._outer.restarts,

@@ -204,7 +204,9 @@ class Steps:
         reason: str,
     ) -> None:
         self._memory.add(Start(dict(settings), dict(effective), outcome, reason))
-        self.events.append(StartSeen(dict(settings), dict(effective), outcome, phase, reason))
+        self.events.append(
+            StartSeen(self._state.engine_version, dict(settings), dict(effective), outcome, phase, reason)
+        )
 
     def _close(
         self,
