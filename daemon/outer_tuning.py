@@ -241,7 +241,7 @@ class OuterTuning:
                 self._store,
                 self._journal,
                 self._gauges,
-                self._hot_settings(command),
+                self.settings,
                 self.slo,
                 engine=self._engine,
                 # What a hot campaign finds inside a candidate goes with the candidate: only on the incumbent it stands.
@@ -320,18 +320,6 @@ class OuterTuning:
         )
 
     # ------------------------------------------------------------------ small things
-
-    def _hot_settings(self, command: TuneHot) -> TuneSettings:
-        whole = self.settings
-        return TuneSettings(
-            whole.knobs,
-            whole.objective,
-            whole.min_effect,
-            whole.max_regression,
-            min(command.minutes, whole.minutes),
-            whole.max_temperature_celsius,
-            whole.lease_seconds,
-        )
 
     async def _state(self) -> EngineState | None:
         try:

@@ -102,7 +102,7 @@ class OuterCampaign(Steps):
             yield from self._home(over)
 
     def _hot_first(self) -> Walk:
-        tuned = yield from self._ask(TuneHot(None, self._outer.hot_minutes), TunedHot)
+        tuned = yield from self._ask(TuneHot(None), TunedHot)
         self.report.tuned(tuned.report, None)
         if tuned.report["decision"] in ("too_thin", "aborted", "superseded"):
             raise Over(tuned.report["decision"], f"the hot campaign ended: {_reason(tuned)}")
@@ -156,7 +156,7 @@ class OuterCampaign(Steps):
         measured = yield from self._stint(trial)
         if not measured or self._gain(trial) < PROMISING:
             return
-        tuned = yield from self._ask(TuneHot(trial.number, self._outer.hot_minutes), TunedHot)
+        tuned = yield from self._ask(TuneHot(trial.number), TunedHot)
         trial.hot_decision = tuned.report["decision"]
         self.report.tuned(tuned.report, trial.number)
         self._take_state(tuned.state)

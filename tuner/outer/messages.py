@@ -64,10 +64,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class TuneHot:
-    """Run one campaign over the hot knobs on what serves now, for at most `minutes`."""
+    """Run one campaign over the hot knobs on what serves now."""
 
     trial: int | None
-    minutes: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,12 @@ class OuterSettings:
     """Bounds of an outer loop. `lost_minutes` is capacity lost to restarts, `allow` names what needs the word.
 
     `knobs` are the cold knobs that may move (empty: every one known that needs no word); `values` are the operator's
-    own values for a knob, in place of the catalogue's. `gated` says that an accuracy gate stands in every restart.
+    own values for a knob, in place of those known. Each hot campaign takes at most tune.minutes. `gated` says that an accuracy gate stands in every restart.
     """
 
     restarts: int = 0
     lost_minutes: float = 60.0
     stint_minutes: float = 15.0
-    hot_minutes: float = 60.0
     probation_minutes: float = 30.0
     min_effect: float = 0.10
     deviations: float = 3.0
@@ -49,7 +48,7 @@ class OuterSettings:
                 f"tune.restarts {self.restarts}: expected 0 or at least {LEAST_RESTARTS}, as two alternations of"
                 " incumbent and candidate take that many"
             )
-        for name in ("lost_minutes", "stint_minutes", "hot_minutes", "probation_minutes", "min_effect"):
+        for name in ("lost_minutes", "stint_minutes", "probation_minutes", "min_effect"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"tune.{name} {getattr(self, name)}: expected more than zero")
 
