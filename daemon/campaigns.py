@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from change.engine import EngineControl, EngineError, Values
 from change.journal import Journal
 from change.lock import EngineLock, LockError
+from change.restart.order import ColdLane
 from collectors.history import History
 from daemon.config import TuneSection
 from daemon.ledger import abandon_unfinished, unproven_incumbent
@@ -23,6 +24,7 @@ from tuner.settings import Slo
 from web.body import NotFound, Refused
 
 if TYPE_CHECKING:
+    from daemon.outer_tuning import OuterTuning
     from daemon.tuning import Tuning
 
 RUNS_ALREADY = "a campaign runs already: wait for it, or `trimtab pause` to stop it"
@@ -47,6 +49,7 @@ class Campaigns:
         ended: Callable[[], None],
         own_card: Callable[[str], bool | None] = lambda npu: True,
         draw_seed: Callable[[], int] = lambda: secrets.randbits(32),
+        cold_lane: ColdLane | None = None,
     ) -> None:
         """`own_card` says which NPUs are the engine's, None for unknown.
 
@@ -66,7 +69,8 @@ class Campaigns:
         self._ended = ended
         self._own_card = own_card
         self._draw_seed = draw_seed
-        self._tuning: Tuning | None = None
+        self._cold_lane = cold_lane
+        self._tuning: Tuning | OuterTuning | None = None
         self._lock: EngineLock | None = None
         self._last_minute: int | None = None
         self._swept = False
@@ -91,7 +95,7 @@ class Campaigns:
         return {"id": str(asked.id), "kind": asked.kind, "text": asked.text, "since": self._asked_since}
 
     async def start(
-        self, mode: Literal["advise", "act"], minutes: float | None, now: float
+        self, mode: Literal["advise", "act"], minutes: float | None, now: float, restarts: int | None = None
     ) -> dict[str, Any]:
         """Begin a campaign; raises `Refused` with the reason, or `EngineError`."""
         if self._tuning is not None:
@@ -109,6 +113,15 @@ class Campaigns:
         if not self._swept:
             raise Refused("what a process before this one left is ended first: try again in a moment")
         settings = self._tune.settings(minutes)
+        try:
+            outer = self._tune.outer(restarts)
+        except ValueError as error:
+            raise Refused(str(error)) from error
+        if outer.restarts and self._cold_lane is None:
+            raise Refused(
+                "restarts are asked for and nothing here may restart the engine: set tune.restarts to 0, or configure "
+                "how this engine is started"
+            )
         # Only now and in a thread: the tuner's libraries are large, and a daemon that only watches needs none of them.
         await asyncio.to_thread(importlib.import_module, "daemon.tuning")
         from daemon.gauges import history_gauges
@@ -122,23 +135,43 @@ class Campaigns:
         except LockError as error:
             raise Refused(str(error)) from error
         try:
-            self._tuning = Tuning(
-                self._control,
-                self._store,
-                self._journal,
-                history_gauges(self._history, self._own_card),
-                settings,
-                self._slo,
-                engine=self._engine_url,
-                mode=mode,
-                seed=self._draw_seed(),
-            )
+            gauges = history_gauges(self._history, self._own_card)
+            if outer.restarts and self._cold_lane is not None:
+                from daemon.outer_tuning import OuterTuning
+
+                self._tuning = OuterTuning(
+                    self._control,
+                    self._store,
+                    self._journal,
+                    gauges,
+                    settings,
+                    outer,
+                    self._slo,
+                    self._cold_lane,
+                    engine=self._engine_url,
+                    mode=mode,
+                    seed=self._draw_seed(),
+                    may_restart=self._tune.may_restart,
+                    moved=self._follow,
+                )
+            else:
+                self._tuning = Tuning(
+                    self._control,
+                    self._store,
+                    self._journal,
+                    gauges,
+                    settings,
+                    self._slo,
+                    engine=self._engine_url,
+                    mode=mode,
+                    seed=self._draw_seed(),
+                )
         except BaseException:
             lock.release()
             raise
         self._lock = lock
         self._notices.over("campaign", "a new campaign begins")
-        return {"started": True, "mode": mode, "minutes": settings.minutes}
+        return {"started": True, "mode": mode, "minutes": settings.minutes, "restarts": outer.restarts}
 
     async def tick(self, now: float) -> None:
         """Drive the campaign, or begin one that the schedule asks for."""
@@ -197,7 +230,19 @@ class Campaigns:
         if tuning.done:
             self._end()
 
-    def _asked(self, id: str) -> Tuning:
+    def _follow(self, boot_id: str) -> str | None:
+        """The campaign restarted the engine: its lock goes over to the new boot; why it could not, or None."""
+        lock = EngineLock(self._lock_dir, boot_id, "a campaign")
+        try:
+            lock.acquire()
+        except LockError as error:
+            return str(error)
+        if self._lock is not None:
+            self._lock.release()
+        self._lock = lock
+        return None
+
+    def _asked(self, id: str) -> Tuning | OuterTuning:
         pending = self.pending()
         if self._tuning is None or pending is None or str(pending["id"]) != id:
             raise NotFound(f"nothing waits under {id!r}: it was answered, or its time is over")

@@ -12,10 +12,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from change.knobs import HOT_KNOBS
 from daemon import paths
-from daemon.quiet_hours import QuietHours, minute_of_day
+from daemon.quiet_hours import QuietHours, local_minute, minute_of_day
 from daemon.sections.base import FilePath, RootPath, Seconds, Section, Share
+from daemon.sections.cold import ColdSection
 from daemon.sections.collect import CollectSection
 from daemon.sections.engine import EngineSection
+from tuner.outer.settings import OuterSettings
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
 
 Mode = Literal["observe", "advise", "act"]
@@ -108,9 +110,13 @@ class TuneSection(Section):
     minutes: Annotated[float, Field(gt=0, le=7 * 24 * 60)] = Field(
         default=240, description="length of a campaign"
     )
-    restarts: Annotated[int, Field(ge=0, le=0)] = Field(
-        default=0, description="restarts a campaign may spend; only 0: the cold lane is not there yet"
+    restarts: Annotated[int, Field(ge=0, le=20)] = Field(
+        default=0, description="restarts a campaign may spend: 0, or 3 and more"
     )
+    maintenance: list[Span] = Field(
+        default=[], description="spans of the day in which a campaign may restart the engine; none: any time"
+    )
+    cold: ColdSection = ColdSection()
     lease_seconds: Annotated[float, Field(ge=2, le=120)] = Field(
         default=30, description="an engine left alone in a trial goes back by itself after this long"
     )
@@ -132,6 +138,21 @@ class TuneSection(Section):
                 mend = f"did you mean {near[0]}?" if near else f"hot knobs are {', '.join(HOT_KNOBS)}"
                 raise ValueError(f"{name!r} is no hot knob; {mend}")
         return names
+
+    @field_validator("restarts")
+    @classmethod
+    def _enough_restarts(cls, restarts: int) -> int:
+        OuterSettings(restarts)
+        return restarts
+
+    def outer(self, restarts: int | None = None) -> OuterSettings:
+        """What the outer loop takes; `restarts`, if given, is this one campaign's. Raises `ValueError`."""
+        return self.cold.settings(self.restarts if restarts is None else restarts)
+
+    def may_restart(self, now: float) -> bool:
+        """Whether the maintenance window is open at a Unix time."""
+        spans = [QuietHours.parse(text) for text in self.maintenance]
+        return not spans or any(span.holds(local_minute(now)) for span in spans)
 
     def settings(self, minutes: float | None = None) -> TuneSettings:
         """What the tuner takes; `minutes`, if given, is this one campaign's length."""

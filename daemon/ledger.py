@@ -13,9 +13,8 @@ from change.engine import Values
 from store import Store, StoreError
 from store.models import Campaign, ColdStart, Decision, Pair, Trial, Window
 from tuner.messages import Decided, Ended, Event, PairScored, PhaseChanged, TrialChanged, WindowClosed
-from tuner.outer.messages import ColdTrialChanged, OuterEnded, StartSeen
+from tuner.outer.messages import ColdTrialChanged, OuterEnded, OuterEvent, StartSeen
 from tuner.outer.settings import OuterSettings
-from tuner.outer.steps import OuterEvent
 from tuner.settings import Slo, TuneSettings
 from tuner.workload import SIMILAR, distance
 

@@ -18,6 +18,7 @@ from fastapi import FastAPI
 
 from change.engine import EngineControl
 from change.journal import Journal
+from change.restart.order import ColdLane
 from collectors.history import History
 from collectors.runner import Runner
 from daemon import assembly, credentials
@@ -60,8 +61,12 @@ class Daemon:
         clock: Callable[[], float] = time.time,
         runner: Callable[[History], Runner] | None = None,
         draw_seed: Callable[[], int] = lambda: secrets.randbits(32),
+        cold_lane: ColdLane | None = None,
     ) -> None:
-        """`runner` builds what reads the sources, where they are not the configuration's own."""
+        """`runner` builds what reads the sources, where they are not the configuration's own.
+
+        `cold_lane` restarts the engine, if the configuration names how.
+        """
         self.stop = asyncio.Event()
         self._config = config
         self._clock = clock
@@ -87,6 +92,7 @@ class Daemon:
             ended=lambda: self._watch.look_again(),
             own_card=config.own_card,
             draw_seed=draw_seed,
+            cold_lane=cold_lane,
         )
         self._watch = EngineWatch(
             self._control,

@@ -47,8 +47,8 @@ log = structlog.get_logger(__name__)
 class OuterTuning:
     """One campaign over start-up settings and hot values; call `tick` once a second until `done`.
 
-    To its caller it is what `Tuning` is. `may_restart` tells whether the maintenance window is open. Raises nothing
-    but programming errors.
+    To its caller it is what `Tuning` is. `may_restart` tells whether the maintenance window is open; `moved` is told
+    the boot id after each restart and says why the campaign may not go on there. Raises nothing but programming errors.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class OuterTuning:
         timer: Callable[[], float] | None = time.perf_counter,
         make_proposer: MakeProposer = Proposer,
         may_restart: Callable[[float], bool] = lambda _: True,
+        moved: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         if mode == "observe":
             raise ValueError("mode observe changes nothing: tune with --mode advise or act")
@@ -87,6 +88,8 @@ class OuterTuning:
         self._timer = timer
         self._make_proposer = make_proposer
         self._may_restart = may_restart
+        self._moved = moved
+        self._boot_id: str | None = None
         self._ledger = Ledger(store, engine)
         self._command: OuterCommand | None = None
         self._inner: Tuning | None = None
@@ -135,6 +138,7 @@ class OuterTuning:
         if self.mind is None:
             self.report = {"decision": decision, "winner": None, "reasons": [reason]}
             return
+        self._pending = None
         self.mind.stop(decision, reason)
         if self._inner is not None:
             await self._inner.stop(now, decision, reason)
@@ -207,6 +211,7 @@ class OuterTuning:
         except (EngineError, StoreError) as error:
             self.report = {"decision": "aborted", "winner": None, "reasons": [str(error)]}
             return
+        self._boot_id = state.boot_id
         self.mind = OuterCampaign(
             self.settings, self.outer, self.slo, cold, state, past.memory, past.winners, past.usual_sd
         )
@@ -214,8 +219,7 @@ class OuterTuning:
 
     async def _advance(self, now: float, seen: Seen | None) -> None:
         """Let the mind decide, and do what is done at once."""
-        mind = self.mind
-        assert mind is not None, "the outer loop has not begun"
+        mind = self._mind_of()
         while True:
             command = mind.step(now, seen, may_restart=self._may_restart(now))
             self._write(now, mind.events)
@@ -266,6 +270,10 @@ class OuterTuning:
         await self._advance(now, TunedHot(report, await self._state()))
 
     async def _restart(self, now: float, command: Restart) -> None:
+        if self._mind_of().stopping and self._restarting is None and command.kind != "rollback":
+            unwanted = RestartResult("refused", "preflight", "the campaign is being stopped")
+            await self._advance(now, Restarted(unwanted, await self._state()))
+            return
         if self._mode == "advise" and command.kind == "promotion" and "promotion" not in self._approved:
             if self._pending is None:
                 self._ask("promotion", f"keep trial {command.trial} with its start-up settings")
@@ -291,6 +299,9 @@ class OuterTuning:
         self._restarting = None
         if state is not None:
             self._values.note_launch(state, now)
+            if state.boot_id != self._boot_id and (trouble := self._moved(state.boot_id)) is not None:
+                self._mind_of().stop("aborted", trouble)
+            self._boot_id = state.boot_id
         await self._advance(now, Restarted(result, state))
 
     async def _observe(self, now: float) -> Observation:
@@ -320,6 +331,10 @@ class OuterTuning:
         )
 
     # ------------------------------------------------------------------ small things
+
+    def _mind_of(self) -> OuterCampaign:
+        assert self.mind is not None, "the outer loop has not begun"
+        return self.mind
 
     async def _state(self) -> EngineState | None:
         try:

@@ -269,6 +269,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             _default,
             clamp=_clamped,
             cold=cold_story.FORCED,
+            restarts=4,
         ),
         Scenario("shift", "after two hours prompts become long and rarer", _shift),
         Scenario(

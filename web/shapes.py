@@ -312,6 +312,7 @@ class Tune(Order):
 
     mode: Literal["advise", "act"]
     minutes: Finite | None = Field(default=None, gt=0, le=7 * 24 * 60)
+    restarts: int | None = Field(default=None, ge=0, le=20)
 
 
 class Answer(Order):

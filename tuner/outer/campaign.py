@@ -73,6 +73,11 @@ class OuterCampaign(Steps):
         """Number of the trial that serves; 0 is the incumbent."""
         return self._serving
 
+    @property
+    def stopping(self) -> bool:
+        """Whether it was asked to end."""
+        return self._stopping is not None
+
     def stop(self, decision: Decision, reason: str) -> None:
         """End it: what was begun is finished, then the incumbent comes back."""
         self._stopping = self._stopping or (decision, reason)

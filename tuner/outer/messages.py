@@ -9,7 +9,7 @@ from typing import Any, Literal
 from change.engine import EngineState, Values
 from change.restart.order import RestartResult
 from change.server import Settings
-from tuner.messages import Decision, Observation
+from tuner.messages import Decided, Decision, Observation
 
 OuterPhase = Literal["check", "hot", "screen", "alternate", "probation", "return", "ended"]
 ColdTrialState = Literal["proposed", "serving", "promoted", "rejected", "inconclusive", "aborted", "invalid"]
@@ -126,3 +126,6 @@ class OuterEnded:
 
     decision: Decision
     report: Mapping[str, Any]
+
+
+OuterEvent = ColdTrialChanged | StartSeen | Decided | OuterEnded

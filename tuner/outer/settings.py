@@ -28,7 +28,8 @@ class OuterSettings:
     """Bounds of an outer loop. `lost_minutes` is capacity lost to restarts, `allow` names what needs the word.
 
     `knobs` are the cold knobs that may move (empty: every one known that needs no word); `values` are the operator's
-    own values for a knob, in place of those known. Each hot campaign takes at most tune.minutes. `gated` says that an accuracy gate stands in every restart.
+    own values for a knob, in place of those known. Each hot campaign takes at most tune.minutes. `gated` says that an
+    accuracy gate stands in every restart.
     """
 
     restarts: int = 0
@@ -45,19 +46,19 @@ class OuterSettings:
     def __post_init__(self) -> None:
         if not (self.restarts == 0 or self.restarts >= LEAST_RESTARTS):
             raise ValueError(
-                f"tune.restarts {self.restarts}: expected 0 or at least {LEAST_RESTARTS}, as two alternations of"
+                f"{self.restarts} restarts: expected 0 or at least {LEAST_RESTARTS}, as two alternations of"
                 " incumbent and candidate take that many"
             )
         for name in ("lost_minutes", "stint_minutes", "probation_minutes", "min_effect"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"tune.{name} {getattr(self, name)}: expected more than zero")
+                raise ValueError(f"tune.cold.{name} {getattr(self, name)}: expected more than zero")
 
     def may_move(self, name: str) -> str | None:
         """Why a knob may not be moved, or None if it may."""
         if self.knobs and name not in self.knobs and name not in self.allow:
-            return f"{name} is not among tune.cold_knobs"
+            return f"{name} is not among tune.cold.knobs"
         if name in BY_NAME and name not in self.allow:
-            return f"{name} is moved only if tune.allow names it"
+            return f"{name} is moved only if tune.cold.allow names it"
         if name in ANSWERING and not self.gated:
             return f"{name} changes answers and no accuracy gate is configured"
         return None

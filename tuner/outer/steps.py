@@ -12,12 +12,11 @@ from tuner.outer.budget import Spent
 from tuner.outer.memory import Start, StartMemory, changed, unlike
 from tuner.outer.messages import (
     Await,
-    ColdTrialChanged,
     Held,
     Hold,
     Measure,
     OuterCommand,
-    OuterEnded,
+    OuterEvent,
     OuterPhase,
     Restart,
     Restarted,
@@ -34,7 +33,6 @@ from tuner.settings import Slo, TuneSettings
 LONGEST_WAIT = 26 * 3600.0
 """Seconds that a maintenance window may take to come."""
 
-OuterEvent = ColdTrialChanged | StartSeen | Decided | OuterEnded
 Walk = Generator[OuterCommand, Seen, None]
 Asking = Generator[OuterCommand, Seen, bool]
 Answer = TypeVar("Answer")

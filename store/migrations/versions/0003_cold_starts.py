@@ -21,7 +21,7 @@ def upgrade() -> None:
         sa.Column("engine", sa.String(), nullable=False),
         sa.Column("engine_version", sa.String(), nullable=False),
         sa.Column("campaign_id", sa.Integer(), nullable=True),
-        sa.Column("time", sa.Float(), nullable=False),
+        sa.Column("time", sa.Double(), nullable=False),
         sa.Column("settings", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("effective", sa.JSON(none_as_null=True), nullable=False),
         sa.Column("outcome", sa.String(), nullable=False),
