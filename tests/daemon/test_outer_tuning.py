@@ -152,8 +152,8 @@ def test_what_the_engine_forces_or_does_not_know_is_found_before_it_is_scored() 
 
     asyncio.run(run())
     forced, gone = (t for t in cold() if t.state == "invalid")
-    assert "block_size 64 was asked for and the engine has 128" in forced.reason
-    assert "--swap-space is gone since 0.18.0" in gone.reason
+    assert "block_size 64 was asked for and the engine has 128" in (forced.reason or "")
+    assert "--swap-space is gone since 0.18.0" in (gone.reason or "")
     assert forced.effect is None and gone.effect is None
     hot = {c.id for c in stand.rows(Campaign) if c.lane == "hot"}
     assert all(p.campaign_id in hot for p in stand.rows(Pair))

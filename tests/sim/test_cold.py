@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from change.engine import Values
+from change.server import Settings
 from sim.cold_story import CLIENTS, GUIDE, GUIDE_HOT, HONOURED
 from sim.node import Node
 from sim.scenario import SCENARIOS
@@ -15,7 +17,7 @@ START = 1_700_000_000.0
 SECONDS = 300.0
 
 
-def tokens_per_second(hot: dict[str, float], settings: dict[str, int]) -> float:
+def tokens_per_second(hot: Values, settings: Settings) -> float:
     page = simulate("guide-235b-plain", 1, hot, SECONDS, settings=settings)
     interval = Interval(1, 0.0, 20.0, 20.0 + SECONDS)
     return measure(page.records, page.gaps[1], interval, Slo())["output_tokens_per_second"]

@@ -144,7 +144,7 @@ def walk(
         STATE,
         StartMemory(starts or []),
     )
-    mind.worth = worth  # type: ignore[method-assign]
+    mind.worth = worth
     return World(mind)
 
 
@@ -279,7 +279,11 @@ def test_a_window_that_closes_over_a_candidate_brings_the_incumbent_back() -> No
 
 def test_answers_that_may_change_need_a_gate_that_was_passed() -> None:
     for passed in (None, False, True):
-        allow = {"allow": ("kv_cache_dtype",), "values": (("kv_cache_dtype", ("int8",)),), "gated": True}
+        allow: dict[str, Any] = {
+            "allow": ("kv_cache_dtype",),
+            "values": (("kv_cache_dtype", ("int8",)),),
+            "gated": True,
+        }
         world = walk(lambda s: 0.5 * (s.get("kv_cache_dtype") == "int8"), **allow)
         world.accuracy = passed
         report = world.run()
