@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Figures = dict[str, Any]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+def _no_truth(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("true and false are no numbers")
+    return value
 
 
 class Open(BaseModel):
@@ -312,7 +318,7 @@ class Tune(Order):
 
     mode: Literal["advise", "act"]
     minutes: Finite | None = Field(default=None, gt=0, le=7 * 24 * 60)
-    restarts: int | None = Field(default=None, ge=0, le=20)
+    restarts: Annotated[int | None, BeforeValidator(_no_truth)] = Field(default=None, ge=0, le=20)
 
 
 class Answer(Order):
