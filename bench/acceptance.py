@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tests.real.engine import RealEngine
 
 SEEDS = range(1, 21)
+MOST_OF_THE_GUIDE = 0.85
+"""Share of the best gain over all lanes that a campaign with restarts is to reach."""
 
 
 def simulated() -> bool:
@@ -70,6 +72,32 @@ def host_ttft() -> bool:
         print(host.summary(own))
         good &= host.reached(own)
     return good
+
+
+def guide() -> bool:
+    """Seeds 1 to 20 of the 235B guide with 4 restarts, over all lanes; and what the guide's own values gain there."""
+    from bench import cold_truth
+    from bench.truth import Truth
+    from sim.scenario import LAUNCH
+    from tuner.objective import scale
+    from tuner.settings import Objective, Slo
+
+    slo = Slo()
+    plain = Truth("guide-235b-plain", 1, slo, scale(Objective("throughput"), slo, saturated=True), 0.1)
+    best = cold_truth.best(plain, LAUNCH)
+    exact = cold_truth.exact(plain)
+    start, most = exact.value(LAUNCH), exact.under(best.settings).value(best.values)
+    told = cold_truth.guide(plain, LAUNCH)
+    print(
+        f"without a draw: {start:.0f} -> {most:.0f} tokens/s, {most / start - 1:+.1%} at best: {best.settings}"
+    )
+    print(f"the guide's own values: {told:+.1%}")
+    found = search.outcomes(SEEDS, scenario="guide-235b")
+    print(search.table(found))
+    print(search.summary(found))
+    good = sum(o.share >= MOST_OF_THE_GUIDE for o in found)
+    print(f"{good} of {len(found)} seeds reach {MOST_OF_THE_GUIDE:.0%} of the best gain")
+    return good >= 15 and abs(told - 0.785) < 0.01 and most / start - 1 - told < 0.01
 
 
 Part = Callable[["RealEngine", Path], Awaitable[bool]]
@@ -189,6 +217,7 @@ MEASUREMENTS: dict[str, Callable[[], bool]] = {
     "equal": equal_candidates,
     "default-is-best": default_is_best,
     "host-ttft": host_ttft,
+    "guide": guide,
     "crash": crash,
     "restart-crash": restart_crash,
     "real": real,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from change.engine import Values
 from change.knobs import problems
+from change.server import Setting, Settings
 from sim.scenario import SCENARIOS
 from sim.truth import WARM_UP_SECONDS, simulate
 from tuner.objective import Scale
@@ -53,12 +54,31 @@ class Truth:
     slo: Slo
     scale: Scale
     max_regression: float
+    settings: tuple[tuple[str, Setting], ...] = ()
+    """Start-up settings over those of the launch, sorted by name."""
+    seconds: float = SECONDS
+
+    def under(self, settings: Settings) -> Truth:
+        """The truth of the same seed started with other settings."""
+        return replace(self, settings=tuple(sorted(settings.items())))
+
+    @property
+    def ceilings(self) -> Values:
+        """The ceilings of the hot values under these settings."""
+        scenario = SCENARIOS[self.scenario]
+        if scenario.cold is None:
+            return scenario.ceilings
+        return scenario.cold.ceilings({**scenario.cold.launch, **dict(self.settings)}, scenario.ceilings)
 
     def metrics(self, values: Values) -> Metrics:
         """Noise-free figures of a config at mean load; configs that the engine serves alike are measured once."""
         scenario = SCENARIOS[self.scenario]
         served = scenario.served(scenario.effective(values))
-        return dict(_metrics(self.scenario, self.seed, self.slo, tuple(sorted(served.items()))))
+        return dict(
+            _metrics(
+                self.scenario, self.seed, self.slo, tuple(sorted(served.items())), self.settings, self.seconds
+            )
+        )
 
     def score(self, values: Values) -> float:
         """Score on the objective's scale; minus infinity where it has none."""
@@ -70,8 +90,11 @@ class Truth:
         return self.scale.value(self.score(values))
 
     def admissible(self, values: Values, incumbent: Values) -> bool:
-        """Whether a promotion of `values` would break a limit or lose too much, by noise-free figures."""
-        mine, own = self.metrics(values), self.metrics(incumbent)
+        """Whether a promotion of `values` would break a limit or lose too much, by noise-free figures.
+
+        The incumbent is that of the launch settings.
+        """
+        mine, own = self.metrics(values), self.under({}).metrics(incumbent)
         for limit in self.slo.limits:
             bound = limit.seconds
             if own[limit.key] > bound:
@@ -115,7 +138,7 @@ class Truth:
             points.extend(grid)
         known = {tuple(sorted(point.items())): point for point in points}
         host = host_axes(self.scenario, self.seed)
-        ceilings = {**scenario.ceilings, **{name: places[-1] for name, places in host.items()}}
+        ceilings = {**self.ceilings, **{name: places[-1] for name, places in host.items()}}
         valid = [p for p in known.values() if not problems(p, ceilings, scenario.floors)]
         ranked = sorted(valid, key=self.score, reverse=True)
         return [point for point in ranked if self.admissible(point, incumbent)][:2] or [dict(incumbent)]
@@ -123,8 +146,13 @@ class Truth:
 
 @lru_cache(maxsize=4096)
 def _metrics(
-    scenario: str, seed: int, slo: Slo, values: tuple[tuple[str, float], ...]
+    scenario: str,
+    seed: int,
+    slo: Slo,
+    values: tuple[tuple[str, float], ...],
+    settings: tuple[tuple[str, Setting], ...],
+    seconds: float,
 ) -> tuple[tuple[str, float], ...]:
-    page = simulate(scenario, seed, dict(values), SECONDS)
-    interval = Interval(1, 0.0, WARM_UP_SECONDS, WARM_UP_SECONDS + SECONDS)
+    page = simulate(scenario, seed, dict(values), seconds, settings=dict(settings))
+    interval = Interval(1, 0.0, WARM_UP_SECONDS, WARM_UP_SECONDS + seconds)
     return tuple(measure(page.records, page.gaps[1], interval, slo).items())

@@ -21,7 +21,12 @@ from web.body import NotFound
 
 
 async def alone(
-    config: Config, mode: Mode, minutes: float | None, display: Display, ask: Ask
+    config: Config,
+    mode: Mode,
+    minutes: float | None,
+    display: Display,
+    ask: Ask,
+    restarts: int | None = None,
 ) -> dict[str, Any]:
     """Run a campaign in this process; returns its report.
 
@@ -30,7 +35,7 @@ async def alone(
     """
     async with _daemon(config) as daemon:
         await daemon.first_look()
-        await daemon.campaigns.start(mode, minutes, time.time())
+        await daemon.campaigns.start(mode, minutes, time.time(), restarts)
         living = asyncio.create_task(daemon.run(None))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -131,10 +131,12 @@ class DaemonBody:
             host = await self._host.detach("operator", self._clock())
             return await self._orders.detach("operator", self._clock()) | {"host": host}
 
-    async def tune(self, mode: Literal["advise", "act"], minutes: float | None) -> dict[str, Any]:
+    async def tune(
+        self, mode: Literal["advise", "act"], minutes: float | None, restarts: int | None = None
+    ) -> dict[str, Any]:
         """Start a campaign."""
         with _refusals():
-            return await self._campaigns.start(mode, minutes, self._clock())
+            return await self._campaigns.start(mode, minutes, self._clock(), restarts)
 
     async def approve(self, id: str) -> dict[str, Any]:
         """Say yes to what waits."""

@@ -14,6 +14,7 @@ from change.engine import EngineControl, EngineError, Values
 from change.host_knobs import HOST_KNOBS
 from change.journal import Journal
 from change.lock import EngineLock, LockError
+from change.restart.order import ColdLane
 from collectors.history import History
 from daemon.config import TuneSection
 from daemon.lanes import HostSide, LaneControl
@@ -21,11 +22,13 @@ from daemon.ledger import abandon_unfinished, unproven_incumbent
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.quiet_hours import local_minute, minute_of_day
+from daemon.sections.restart import RestartSection
 from store import Store, StoreError
 from tuner.settings import Slo
 from web.body import NotFound, Refused
 
 if TYPE_CHECKING:
+    from daemon.outer_tuning import OuterTuning
     from daemon.tuning import Tuning
 
 RUNS_ALREADY = "a campaign runs already: wait for it, or `trimtab pause` to stop it"
@@ -52,8 +55,12 @@ class Campaigns:
         draw_seed: Callable[[], int] = lambda: secrets.randbits(32),
         host: HostSide | None = None,
         clock: Callable[[], float] = time.time,
+        cold_lane: ColdLane | None = None,
+        restart: RestartSection | None = None,
     ) -> None:
         """`own_card` says which NPUs are the engine's, None for unknown; `host` is the lane whose knobs are tried too.
+
+        `cold_lane` restarts the engine, `restart` says when and at what price.
 
         `ended` is called after each campaign, so that a change it left open is ended when that is possible.
         """
@@ -73,7 +80,9 @@ class Campaigns:
         self._draw_seed = draw_seed
         self._host = host
         self._clock = clock
-        self._tuning: Tuning | None = None
+        self._cold_lane = cold_lane
+        self._restart = RestartSection() if restart is None else restart
+        self._tuning: Tuning | OuterTuning | None = None
         self._locks: list[EngineLock] = []
         self._last_minute: int | None = None
         self._swept = False
@@ -98,7 +107,7 @@ class Campaigns:
         return {"id": str(asked.id), "kind": asked.kind, "text": asked.text, "since": self._asked_since}
 
     async def start(
-        self, mode: Literal["advise", "act"], minutes: float | None, now: float
+        self, mode: Literal["advise", "act"], minutes: float | None, now: float, restarts: int | None = None
     ) -> dict[str, Any]:
         """Begin a campaign; raises `Refused` with the reason, or `EngineError`."""
         if self._tuning is not None:
@@ -116,6 +125,15 @@ class Campaigns:
         if not self._swept:
             raise Refused("what a process before this one left is ended first: try again in a moment")
         settings = self._tune.settings(minutes)
+        try:
+            outer = self._tune.outer(self._restart, restarts)
+        except ValueError as error:
+            raise Refused(str(error)) from error
+        if outer.restarts and self._cold_lane is None:
+            raise Refused(
+                "restarts are asked for and nothing here may restart the engine: set tune.restarts to 0, or configure "
+                "how this engine is started"
+            )
         # Only now and in a thread: the tuner's libraries are large, and a daemon that only watches needs none of them.
         await asyncio.to_thread(importlib.import_module, "daemon.tuning")
         from daemon.gauges import history_gauges
@@ -125,24 +143,45 @@ class Campaigns:
             raise Refused(RUNS_ALREADY)
         self._acquire(EngineLock(self._lock_dir, state.boot_id, "a campaign"))
         try:
-            lanes = await self._lanes(mode, settings.knobs)
-            self._tuning = Tuning(
-                self._control,
-                self._store,
-                self._journal,
-                history_gauges(self._history, self._own_card),
-                settings,
-                self._slo,
-                engine=self._engine_url,
-                mode=mode,
-                seed=self._draw_seed(),
-                lanes=lanes,
-            )
+            gauges = history_gauges(self._history, self._own_card)
+            if outer.restarts and self._cold_lane is not None:
+                from daemon.outer_tuning import OuterTuning
+
+                self._tuning = OuterTuning(
+                    self._control,
+                    self._store,
+                    self._journal,
+                    gauges,
+                    settings,
+                    outer,
+                    self._slo,
+                    self._cold_lane,
+                    engine=self._engine_url,
+                    mode=mode,
+                    seed=self._draw_seed(),
+                    may_restart=self._restart.open_at,
+                    moving=self._release,
+                    moved=self._follow,
+                )
+            else:
+                lanes = await self._lanes(mode, settings.knobs)
+                self._tuning = Tuning(
+                    self._control,
+                    self._store,
+                    self._journal,
+                    gauges,
+                    settings,
+                    self._slo,
+                    engine=self._engine_url,
+                    mode=mode,
+                    seed=self._draw_seed(),
+                    lanes=lanes,
+                )
         except BaseException:
             self._release()
             raise
         self._notices.over("campaign", "a new campaign begins")
-        return {"started": True, "mode": mode, "minutes": settings.minutes}
+        return {"started": True, "mode": mode, "minutes": settings.minutes, "restarts": outer.restarts}
 
     async def tick(self, now: float) -> None:
         """Drive the campaign, or begin one that the schedule asks for."""
@@ -201,7 +240,15 @@ class Campaigns:
         if tuning.done:
             self._end()
 
-    def _asked(self, id: str) -> Tuning:
+    def _follow(self, boot_id: str) -> str | None:
+        """Take the lock of the boot that a restart left, which held it itself; why it could not be, or None."""
+        try:
+            self._acquire(EngineLock(self._lock_dir, boot_id, "a campaign"))
+        except Refused as error:
+            return str(error)
+        return None
+
+    def _asked(self, id: str) -> Tuning | OuterTuning:
         pending = self.pending()
         if self._tuning is None or pending is None or str(pending["id"]) != id:
             raise NotFound(f"nothing waits under {id!r}: it was answered, or its time is over")

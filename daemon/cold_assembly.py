@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from change.engine import EngineControl
@@ -32,7 +32,7 @@ from daemon.engine.servers import engine_server
 from daemon.engine_probe import tls_verification
 from daemon.modes import Modes
 from daemon.notices import Notices
-from daemon.quiet_hours import QuietHours, local_minute
+from daemon.sections.restart import RestartSection
 from daemon.slo_watch import SloWatch
 
 
@@ -103,8 +103,7 @@ def over(
     budget = Budget(
         restart.per_day,
         restart.lost_minutes_per_day,
-        config.tune.restarts,
-        lambda now: modes.stopped(now) or outside(restart.window, now),
+        lambda now: modes.stopped(now) or outside(restart, now),
     )
 
     def allowed(order: RestartOrder, now: float) -> str | None:
@@ -135,12 +134,11 @@ def sign(line: str) -> str | None:
     return None if found is None else found.id
 
 
-def outside(window: Sequence[str], now: float) -> str | None:
+def outside(restart: RestartSection, now: float) -> str | None:
     """Say why a time is outside the maintenance window; without one every time is inside."""
-    minute = local_minute(now)
-    if not window or any(QuietHours.parse(span).holds(minute) for span in window):
+    if restart.open_at(now):
         return None
-    return f"it is outside the maintenance window {', '.join(window)} (engine.restart.window)"
+    return f"it is outside the maintenance window {', '.join(restart.window)} (engine.restart.window)"
 
 
 def _disk(config: Config) -> Path:

@@ -15,9 +15,12 @@ from change.host_knobs import HOST_KNOBS
 from daemon import paths
 from daemon.quiet_hours import QuietHours, minute_of_day
 from daemon.sections.base import FilePath, RootPath, Seconds, Section, Share
+from daemon.sections.cold import ColdSection
 from daemon.sections.collect import CollectSection
 from daemon.sections.engine import EngineSection
 from daemon.sections.host_lane import HostSection
+from daemon.sections.restart import RestartSection
+from tuner.outer.settings import OuterSettings
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
 
 Mode = Literal["observe", "advise", "act"]
@@ -112,9 +115,10 @@ class TuneSection(Section):
     minutes: Annotated[float, Field(gt=0, le=7 * 24 * 60)] = Field(
         default=240, description="length of a campaign"
     )
-    restarts: Annotated[int, Field(ge=0, le=50)] = Field(
-        default=0, description="restarts a campaign may spend; 0 leaves the engine running"
+    restarts: Annotated[int, Field(ge=0, le=20)] = Field(
+        default=0, description="restarts a campaign may spend: 0, or 3 and more"
     )
+    cold: ColdSection = ColdSection()
     lease_seconds: Annotated[float, Field(ge=2, le=120)] = Field(
         default=30, description="an engine left alone in a trial goes back by itself after this long"
     )
@@ -137,6 +141,20 @@ class TuneSection(Section):
                 mend = f"did you mean {near[0]}?" if near else f"they are {', '.join(known)}"
                 raise ValueError(f"{name!r} is no knob of the hot or the host lane; {mend}")
         return names
+
+    @field_validator("restarts")
+    @classmethod
+    def _enough_restarts(cls, restarts: int) -> int:
+        OuterSettings(restarts)
+        return restarts
+
+    def outer(self, restart: RestartSection, restarts: int | None = None) -> OuterSettings:
+        """What the outer loop takes; `restarts`, if given, is this one campaign's. Raises `ValueError`."""
+        return self.cold.settings(
+            self.restarts if restarts is None else restarts,
+            lost_minutes=restart.lost_minutes_per_day,
+            gated=bool(restart.golden),
+        )
 
     def settings(self, minutes: float | None = None) -> TuneSettings:
         """What the tuner takes; `minutes`, if given, is this one campaign's length."""

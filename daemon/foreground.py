@@ -24,13 +24,18 @@ class Display(Protocol):
 
 
 def through_daemon(
-    client: DaemonClient, mode: Mode, minutes: float | None, display: Display, ask: Ask
+    client: DaemonClient,
+    mode: Mode,
+    minutes: float | None,
+    display: Display,
+    ask: Ask,
+    restarts: int | None = None,
 ) -> dict[str, Any]:
     """Have the running daemon run a campaign, and watch it; returns its report.
 
     An interrupt ends the watching only. Raises `UserError`.
     """
-    client.post("tune", {"mode": mode, "minutes": minutes})
+    client.post("tune", {"mode": mode, "minutes": minutes, "restarts": restarts})
     while True:
         live = client.get("live")
         status = live.get("campaign")

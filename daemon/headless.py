@@ -9,11 +9,14 @@ from change.engine import Values
 from change.journal import Journal
 from daemon.gauges import Gauges
 from daemon.lanes import LaneControl
+from daemon.outer_tuning import OuterTuning
 from daemon.tuning import Tuning
+from sim.cold_lane import SimulatedColdLane
 from sim.node import Node
 from sim.scenario import SCENARIOS, Scenario
 from store import Store, open_store
 from tuner.campaign import MakeProposer
+from tuner.outer.settings import OuterSettings
 from tuner.proposer import Proposer
 from tuner.settings import Limit, Objective, Slo, TuneSettings
 
@@ -87,6 +90,43 @@ async def campaign(
     report["failed_requests"] = report.get("failed_requests", 0) + node.failed_requests
     serving = (await node.control.state() if lanes is None else await lanes.state()).values
     return report, serving, tuning
+
+
+async def outer_campaign(
+    scenario: Scenario,
+    seed: int,
+    restarts: int,
+    minutes: float | None = None,
+    store: Store | None = None,
+    make_proposer: MakeProposer = Proposer,
+) -> tuple[dict[str, Any], Node, OuterTuning]:
+    """Run one campaign over all lanes with up to `restarts` restarts; returns its report, the node and the driver."""
+    if scenario.cold is None:
+        raise ValueError(f"scenario {scenario.name} has no start-up settings to restart with")
+    node = Node(scenario, seed, START)
+    node.advance(START + 30.0)
+    memory = store or open_store("sqlite:///:memory:")
+    tuning = OuterTuning(
+        node.control,
+        memory,
+        Journal(memory, "simulated"),
+        lambda _: node_gauges(node),
+        settings_of(scenario, minutes),
+        OuterSettings(restarts, allow=scenario.cold.allow),
+        slo_of(dict(scenario.slo)),
+        SimulatedColdLane(node),
+        engine="simulated",
+        seed=seed,
+        timer=None,
+        make_proposer=make_proposer,
+    )
+    while not tuning.done:
+        node.advance(node.now + 1.0)
+        await tuning.tick(node.now)
+    assert tuning.report is not None
+    report = dict(tuning.report)
+    report["failed_requests"] = report.get("failed_requests", 0) + node.failed_requests
+    return report, node, tuning
 
 
 def run(scenario: str, seed: int, minutes: float | None = None) -> tuple[dict[str, Any], Values, Tuning]:

@@ -12,8 +12,10 @@ from sqlalchemy.orm import Session
 from change.choices import Options, numbered, plain_part, worded
 from change.engine import EngineState, Values
 from store import Store, StoreError
-from store.models import Campaign, Decision, Pair, Trial, Window
+from store.models import Campaign, ColdStart, Decision, Pair, Trial, Window
 from tuner.messages import Decided, Ended, Event, PairScored, PhaseChanged, TrialChanged, WindowClosed
+from tuner.outer.messages import ColdTrialChanged, OuterEnded, OuterEvent, StartSeen
+from tuner.outer.settings import OuterSettings
 from tuner.settings import Slo, TuneSettings
 from tuner.workload import SIMILAR, distance
 
@@ -25,23 +27,35 @@ KEPT_EVENTS = 2000
 class Ledger:
     """The store's side of one campaign."""
 
-    def __init__(self, store: Store, engine: str) -> None:
+    def __init__(self, store: Store, engine: str, parent: int | None = None) -> None:
+        """`parent` is the cold campaign that this one runs inside, if any."""
         self._store = store
         self._engine = engine
-        self._waiting: list[tuple[float, Event]] = []
+        self._parent = parent
+        self._waiting: list[tuple[float, Event | OuterEvent]] = []
         self._options: Options = {}
         self.campaign_id: int | None = None
 
-    def open(self, state: EngineState, now: float, settings: TuneSettings, slo: Slo) -> int:
-        """Begin the row of a campaign on an engine as it is now; raises `StoreError`."""
+    def open(
+        self,
+        state: EngineState,
+        now: float,
+        settings: TuneSettings,
+        slo: Slo,
+        outer: OuterSettings | None = None,
+    ) -> int:
+        """Begin the row of a campaign on an engine as it is now, of the cold lane with `outer`; raises `StoreError`."""
         self._options = state.options
         campaign = Campaign(
             engine=self._engine,
+            lane="hot" if outer is None else "cold",
+            parent=self._parent,
             boot_id=state.boot_id,
             started=now,
             phase="look",
             objective={"name": settings.objective.name, "quantile": settings.objective.quantile},
-            settings={**asdict(settings), "slo": asdict(slo)},
+            settings={**asdict(settings), "slo": asdict(slo)}
+            | ({} if outer is None else {"outer": asdict(outer)}),
             incumbent=worded(state.values, state.options),
             fingerprint={},
             calibration={},
@@ -51,7 +65,7 @@ class Ledger:
         self.campaign_id = campaign.id
         return campaign.id
 
-    def write(self, now: float, events: Sequence[Event]) -> str | None:
+    def write(self, now: float, events: Sequence[Event | OuterEvent]) -> str | None:
         """Store events in order; returns why it could not be done, in which case they are kept for the next call."""
         self._waiting.extend((now, event) for event in events)
         if not self._waiting:
@@ -81,7 +95,9 @@ class Ledger:
         One with a text that is no choice any more is left out.
         """
         with self._store.reading() as session:
-            own = select(Campaign).where(Campaign.engine == self._engine, Campaign.decision == "promoted")
+            own = select(Campaign).where(
+                Campaign.engine == self._engine, Campaign.decision == "promoted", Campaign.lane == "hot"
+            )
             rows = session.scalars(own).all()
             near = sorted(
                 (apart, row.id, dict(row.report["winner"]))
@@ -93,7 +109,7 @@ class Ledger:
         known = (numbered(winner, self._options) for _, _, winner in near[:MOST_PAST])
         return [winner for winner in known if winner is not None]
 
-    def _put(self, session: Session, now: float, event: Event) -> None:
+    def _put(self, session: Session, now: float, event: Event | OuterEvent) -> None:
         assert self.campaign_id is not None, "the campaign's row is not open"
         match event:
             case PhaseChanged():
@@ -102,8 +118,13 @@ class Ledger:
                 campaign.fingerprint = dict(event.fingerprint)
                 campaign.calibration = dict(event.calibration)
                 campaign.objective = {**campaign.objective, **event.objective}
-            case TrialChanged():
+            case TrialChanged() | ColdTrialChanged():
                 self._put_trial(session, event)
+            case StartSeen():
+                start = ColdStart(
+                    engine=self._engine, campaign_id=self.campaign_id, time=now, **_plain(event)
+                )
+                session.add(start)
             case WindowClosed():
                 session.add(Window(campaign_id=self.campaign_id, **_plain(event)))
             case PairScored():
@@ -119,23 +140,24 @@ class Ledger:
                         figures=dict(event.figures),
                     )
                 )
-            case Ended():
+            case Ended() | OuterEnded():
                 campaign = session.get_one(Campaign, self.campaign_id)
                 campaign.decision = event.decision
                 campaign.ended = now
                 campaign.report = dict(event.report)
 
-    def _put_trial(self, session: Session, event: TrialChanged) -> None:
+    def _put_trial(self, session: Session, event: TrialChanged | ColdTrialChanged) -> None:
         query = select(Trial).where(Trial.campaign_id == self.campaign_id, Trial.number == event.number)
         trial = session.scalars(query).one_or_none()
         if trial is None:
             trial = Trial(campaign_id=self.campaign_id, number=event.number)
             session.add(trial)
         for name, value in _plain(event).items():
-            setattr(trial, name, value)
-        trial.values = worded(event.values, self._options)
-        if event.effective is not None:
-            trial.effective = worded(event.effective, self._options)
+            setattr(trial, "values" if name == "settings" else name, value)
+        if isinstance(event, TrialChanged):
+            trial.values = worded(event.values, self._options)
+            if event.effective is not None:
+                trial.effective = worded(event.effective, self._options)
 
 
 def unproven_incumbent(store: Store, campaign_id: int) -> Values | None:
@@ -173,7 +195,7 @@ def abandon_unfinished(store: Store, engine: str, now: float, keep: int | None) 
         return len(left)
 
 
-def _plain(event: WindowClosed | PairScored | TrialChanged) -> dict[str, Any]:
+def _plain(event: WindowClosed | PairScored | TrialChanged | ColdTrialChanged | StartSeen) -> dict[str, Any]:
     """An event's fields as JSON columns take them."""
     fields = {name: getattr(event, name) for name in event.__dataclass_fields__}
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in fields.items()}

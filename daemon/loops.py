@@ -103,6 +103,8 @@ class Daemon:
             draw_seed=draw_seed,
             host=host if tried_host is None else tried_host,
             clock=clock,
+            cold_lane=self._cold,
+            restart=config.engine.restart,
         )
         self._watch = EngineWatch(
             self._control,
@@ -217,6 +219,8 @@ class Daemon:
         """A campaign ended: what it left open, if anything, is brought to an end."""
         self._watch.look_again()
         self._host_watch.look_again()
+        if self._cold is not None:
+            self._cold.look_again()
 
     def _self_state(self) -> SelfState:
         return SelfState(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
+from change.engine import Values
 from change.restart.order import Phase, RestartResult
 from change.server import Setting, Settings
 from sim.cold import ColdSide
@@ -47,11 +48,12 @@ class SimulatedColdLane:
         actor: str,
         kind: Literal["trial", "promotion", "manual", "rollback"],
         campaign_id: int | None = None,
+        hot: Values | None = None,
     ) -> RestartResult:
         """Restart as the port says; a promotion of what serves already restarts nothing."""
         if problems := self._side.problems(settings):
             return RestartResult("refused", "preflight", "; ".join(problems))
-        asked = {**self._asked, **settings}
+        asked = {**self._good, **settings}
         if kind == "promotion" and asked == self._asked and self._node.control.down is False:
             self._good = asked
             return RestartResult("served", "open", "it serves already", dict(self._node.cold))

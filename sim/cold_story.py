@@ -14,7 +14,7 @@ from change.engine import Values
 from change.server import Settings
 from sim.cold import SWAP_SPACE_GONE, ColdSide, StartPhysics, forced_to_128
 from sim.physics import Physics
-from sim.traffic import Arrivals
+from sim.traffic import Arrivals, Mix
 
 LAUNCH: Settings = {
     "block_size": 128,
@@ -60,37 +60,37 @@ CLIENTS = 48
 
 def users() -> Arrivals:
     """More users than the batch holds, so that a queue always stands and tokens per second tell of the config."""
-    return Arrivals(rate=4.0, clients=CLIENTS, think_seconds=1.0)
+    return Arrivals(rate=4.0, clients=CLIENTS, think_seconds=1.0, mix=Mix(output_low=64, output_high=128))
 
 
 def plain() -> tuple[Physics, StartPhysics]:
     """The guide's engine without any draw, set so that the guide's values are the best and gain what it tells."""
     physics = Physics(
-        overhead_seconds=0.0072,
-        weight_read_seconds=0.0359,
-        token_seconds=71.8e-6,
+        overhead_seconds=0.00742,
+        weight_read_seconds=0.03698,
+        token_seconds=73.95e-6,
         roofline_sharpness=4.0,
-        kv_read_seconds=0.24e-6,
-        attention_seconds=6e-9,
+        kv_read_seconds=0.2472e-6,
+        attention_seconds=6.18e-9,
         thrash_knee_tokens=720.0,
-        thrash_seconds=0.060,
+        thrash_seconds=0.0618,
         thrash_sharpness=24.0,
-        spill_seconds=300e-6,
-        eager_seconds=0.0144,
-        sequence_seconds=24e-6,
+        spill_seconds=309e-6,
+        eager_seconds=0.01483,
+        sequence_seconds=24.7e-6,
         batch_knee=256.0,
         crowd_seconds=0.0,
         kv_blocks=160,
         jitter=0.04,
-        drift=0.03,
-        weather=0.03,
+        drift=0.02,
+        weather=0.02,
     )
     starts = StartPhysics(
-        step_reduce_seconds=0.0157,
-        token_reduce_seconds=71.8e-6,
-        stage_seconds=0.00096,
+        step_reduce_seconds=0.0205,
+        token_reduce_seconds=73.95e-6,
+        stage_seconds=0.00099,
         best_block=64.0,
-        block_seconds=1.91e-6,
+        block_seconds=2.06e-6,
         memory_share=0.91,
         load_seconds=540.0,
         start_sd=0.012,
@@ -117,15 +117,15 @@ def drawn(rng: np.random.Generator) -> tuple[Physics, StartPhysics]:
         crowd_seconds=0.0,
         kv_blocks=int(_log_uniform(rng, 140, 190)),
         jitter=0.04,
-        drift=0.03,
-        weather=0.03,
+        drift=0.02,
+        weather=0.02,
     )
     starts = StartPhysics(
-        step_reduce_seconds=rng.uniform(0.011, 0.019),
+        step_reduce_seconds=rng.uniform(0.015, 0.025),
         token_reduce_seconds=rng.uniform(48e-6, 90e-6),
         stage_seconds=_log_uniform(rng, 0.0006, 0.004),
         best_block=_log_uniform(rng, 36.0, 90.0),
-        block_seconds=rng.uniform(1.3e-6, 2.5e-6),
+        block_seconds=rng.uniform(1.5e-6, 2.6e-6),
         memory_share=0.91,
         load_seconds=rng.uniform(420.0, 660.0),
         start_sd=0.012,

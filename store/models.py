@@ -27,6 +27,8 @@ class Campaign(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     engine: Mapped[str]  # address of the engine, as configured
     boot_id: Mapped[str]
+    lane: Mapped[str] = mapped_column(server_default="hot")  # hot; cold: start-up settings, in restarts
+    parent: Mapped[int | None]  # the cold campaign that a hot one ran inside
     started: Mapped[float]
     ended: Mapped[float | None]
     phase: Mapped[str]  # look, calibrate, race, confirm, probation, ended
@@ -114,6 +116,24 @@ class Decision(Base):
     kind: Mapped[str]  # calibrated, dropped, confirm, promote, reject, abort, probation, end
     text: Mapped[str]
     figures: Mapped[dict[str, Any]]
+
+
+class ColdStart(Base):
+    """One start of an engine that a campaign asked for: what serves, what fails, and what takes no hold."""
+
+    __tablename__ = "cold_start"
+    __table_args__ = (Index("cold_start_by_engine", "engine", "engine_version"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    engine: Mapped[str]  # address of the engine, as configured
+    engine_version: Mapped[str]
+    campaign_id: Mapped[int | None]
+    time: Mapped[float]
+    settings: Mapped[dict[str, Any]]  # start-up settings asked for
+    effective: Mapped[dict[str, Any]]  # those in effect; empty for a start that failed
+    outcome: Mapped[str]  # served, failed
+    phase: Mapped[str]  # where it ended
+    reason: Mapped[str]
 
 
 class JournalEntry(Base):

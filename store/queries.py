@@ -31,8 +31,11 @@ def campaigns(session: Session, engine: str | None = None, limit: int = 50) -> S
 
 
 def newest_campaign(session: Session, engine: str | None = None) -> Campaign | None:
-    """Return the campaign begun last, with its trials, or None before the first."""
-    return next(iter(campaigns(session, engine, limit=1)), None)
+    """Return the campaign begun last, with its trials, or None before the first; not one inside another."""
+    query = select(Campaign).where(Campaign.parent.is_(None)).order_by(Campaign.id.desc()).limit(1)
+    if engine is not None:
+        query = query.where(Campaign.engine == engine)
+    return session.scalars(query.options(selectinload(Campaign.trials))).one_or_none()
 
 
 def whole_campaign(session: Session, campaign_id: int) -> WholeCampaign | None:

@@ -18,9 +18,14 @@ NAMES = (
     "output_tokens_per_request",
     "offered_wait_seconds",
     "temperature_celsius",
+    "prompt_tokens_per_request",
 )
 """What no config can change within a window. How many requests run at its start is not among them: that is the
 config's own doing, and taking it out would take out a part of the gain."""
+RATES = frozenset({"prompt_tokens_per_second", "requests_per_second", "offered_wait_seconds"})
+"""Where a queue stands, how much arrives may be the config's own doing too: users who wait for an answer before they
+ask again come as fast as they are served. There only the lengths of what they ask are the traffic's luck; where
+none stands they are in the rates already."""
 RIDGE = 3.0
 """Weight of the pull to zero, in observations: with few pairs the adjustment is small."""
 
@@ -35,15 +40,23 @@ class Contrast:
 
 
 def contrast(
-    trial: int, gains: Mapping[str, float], candidate: Mapping[str, float], incumbent: Mapping[str, float]
+    trial: int,
+    gains: Mapping[str, float],
+    candidate: Mapping[str, float],
+    incumbent: Mapping[str, float],
+    *,
+    saturated: bool = False,
 ) -> Contrast:
-    """Build the contrast of two windows from their covariates; differences are relative to the two windows' mean."""
+    """Build the contrast of two windows from their covariates; differences are relative to the two windows' mean.
+
+    `saturated` says that a queue stands under the incumbent.
+    """
+    left_out = RATES if saturated else {"prompt_tokens_per_request"}
     difference = []
     for name in NAMES:
         # Unknown on one side says nothing: it is no difference.
-        one, other = (
-            (candidate[name], incumbent[name]) if name in candidate and name in incumbent else (0.0, 0.0)
-        )
+        known = name in candidate and name in incumbent and name not in left_out
+        one, other = (candidate[name], incumbent[name]) if known else (0.0, 0.0)
         size = abs(one) + abs(other)
         difference.append(2.0 * (one - other) / size if size > 0 else 0.0)
     return Contrast(trial, gains, tuple(difference))

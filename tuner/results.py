@@ -193,7 +193,7 @@ class Results:
             return
         others = other_gains(mine.metrics, theirs.metrics)
         gains = {OBJECTIVE: one - other, **others}
-        pair = contrast(trial, gains, mine.covariates, theirs.covariates)
+        pair = contrast(trial, gains, mine.covariates, theirs.covariates, saturated=self.limits.saturated)
         if phase != "confirm":
             # A confirmation's own pairs never shape the coefficients they are judged with.
             self._contrasts.append(pair)

@@ -199,6 +199,7 @@ def covariates(records: Iterable[RequestRecord], interval: Interval, tokens_per_
     return {
         "prompt_tokens_per_second": prompt / interval.seconds,
         "output_tokens_per_request": output / count if count else 0.0,
+        "prompt_tokens_per_request": prompt / count if count else 0.0,
         "requests_per_second": count / interval.seconds,
         "offered_wait_seconds": offered_wait(
             [(time, tokens) for time, tokens, _ in recent], tokens_per_second, interval

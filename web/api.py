@@ -156,7 +156,7 @@ def writing_routes(body: Body) -> APIRouter:
     @router.post("/tune", responses=DONE)
     async def tune(order: shapes.Tune) -> JSONResponse:
         """Start a campaign."""
-        return JSONResponse(plain(await body.tune(order.mode, order.minutes)))
+        return JSONResponse(plain(await body.tune(order.mode, order.minutes, order.restarts)))
 
     @router.post("/approvals/{id}", responses=DONE | ABSENT)
     async def answer(id: Annotated[str, Path(max_length=200)], order: shapes.Answer) -> JSONResponse:

@@ -62,8 +62,10 @@ class Body(Protocol):
         """Put the launch values back and leave no trace."""
         ...
 
-    async def tune(self, mode: Literal["advise", "act"], minutes: float | None) -> dict[str, Any]:
-        """Start a campaign of at most `minutes` (None: as configured)."""
+    async def tune(
+        self, mode: Literal["advise", "act"], minutes: float | None, restarts: int | None = None
+    ) -> dict[str, Any]:
+        """Start a campaign of at most `minutes` and `restarts` (None: as configured)."""
         ...
 
     async def approve(self, id: str) -> dict[str, Any]:

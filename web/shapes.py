@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt
 
 Figures = dict[str, Any]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 ShortText = Annotated[str, Field(strict=True, max_length=4096)]
+
+
+def _no_truth(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("true and false are no numbers")
+    return value
 
 
 class Open(BaseModel):
@@ -332,6 +338,7 @@ class Tune(Order):
 
     mode: Literal["advise", "act"]
     minutes: Finite | None = Field(default=None, gt=0, le=7 * 24 * 60)
+    restarts: Annotated[int | None, BeforeValidator(_no_truth)] = Field(default=None, ge=0, le=20)
 
 
 class Answer(Order):

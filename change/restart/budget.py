@@ -23,7 +23,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What may be spent within the last 24 hours; `per_campaign` counts a campaign's own restarts.
+    """What may be spent within the last 24 hours, over all campaigns.
 
     A way back is always made, and counts. `window` says why a time is not one for restarts, or None; what a person
     orders is made at any time and beyond the budget, as it is their decision, and counts as well.
@@ -31,7 +31,6 @@ class Budget:
 
     restarts_per_day: int
     lost_minutes_per_day: float
-    per_campaign: int
     window: Callable[[float], str | None]
 
     def refusal(self, journal: Journal, order: RestartOrder, now: float) -> str | None:
@@ -41,12 +40,6 @@ class Budget:
         closed = self.window(now)
         if closed is not None:
             return closed
-        if order.campaign_id is not None:
-            # The whole of a campaign counts, however long it takes.
-            own = [e for e in journal.since("cold", 0.0) if e.campaign_id == order.campaign_id]
-            used = sum(_starts(entry) for entry in own)
-            if used >= self.per_campaign:
-                return f"the campaign has used {used} of its {self.per_campaign} restarts (tune.restarts)"
         today = spent(journal, now)
         if today.restarts >= self.restarts_per_day:
             return (

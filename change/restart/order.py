@@ -115,6 +115,7 @@ class ColdLane(Protocol):
         """Restart with `settings` over the launch command; the last known good comes back if it fails.
 
         `hot` as in `RestartOrder`. A trial that serves stays open in the journal until the next restart: a crash
-        meanwhile goes back. A promotion of what a trial serves with needs no further restart.
+        meanwhile goes back. A promotion of what a trial serves with restarts nothing (`down_seconds` 0): it becomes
+        the last known good and what the next start by anybody uses.
         """
         ...

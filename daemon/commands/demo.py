@@ -23,6 +23,10 @@ def demo(
         float, typer.Option("--speed", min=1, max=200, help="Simulated seconds a second.")
     ] = 60.0,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the page.")] = 9470,
+    restarts: Annotated[
+        int | None,
+        typer.Option("--restarts", min=0, max=20, help="Restarts to spend, headless; else the scenario's."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Tune a simulated Ascend node and show it: nothing real is touched."""
@@ -33,7 +37,12 @@ def demo(
     if headless:
         from daemon.demo import headless_report
 
-        report = headless_report(scenario, seed, minutes)
+        if restarts and SCENARIOS[scenario].cold is None:
+            raise UserError(f"scenario {scenario!r} has no start-up settings to restart with", USAGE)
+        try:
+            report = headless_report(scenario, seed, minutes, restarts=restarts)
+        except ValueError as error:
+            raise UserError(str(error), USAGE) from error
         if as_json:
             print_json(report)
         else:

@@ -41,6 +41,12 @@ def tune(
     minutes: Annotated[
         float | None, typer.Option("--minutes", min=0.1, max=10080, help="Length; else tune.minutes.")
     ] = None,
+    restarts: Annotated[
+        int | None,
+        typer.Option(
+            "--restarts", min=0, max=20, help="Restarts to spend: 0, or 3 and more; else tune.restarts."
+        ),
+    ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -50,17 +56,21 @@ def tune(
         _dry_run(settings, minutes, as_json)
         return
     chosen = _mode(settings, mode)
+    try:
+        settings.tune.outer(settings.engine.restart, restarts)
+    except ValueError as error:
+        raise UserError(str(error), USAGE) from error
     client = running(settings)
     with _display() as display:
         try:
             if client is not None:
-                report = through_daemon(client, chosen, minutes, display, _ask)
+                report = through_daemon(client, chosen, minutes, display, _ask, restarts)
             else:
                 # Here and not above: the tuner's libraries take a second to load, for which others need not wait.
                 from daemon.alone import alone
 
                 log.to_stderr(logging.ERROR)
-                report = asyncio.run(alone(settings, chosen, minutes, display, _ask))
+                report = asyncio.run(alone(settings, chosen, minutes, display, _ask, restarts))
         except Refused as error:
             raise UserError(str(error), BAD) from error
         except KeyboardInterrupt:
@@ -115,6 +125,7 @@ def _dry_run(settings: Config, minutes: float | None, as_json: bool) -> None:
         "min_effect": wanted.min_effect,
         "max_regression": wanted.max_regression,
         "minutes": wanted.minutes,
+        "restarts": settings.tune.restarts,
         "stopped": assembly.modes(settings).stopped(time.time()),
     }
     if as_json:

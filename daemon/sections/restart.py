@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from change.restart.milestones import STEP_SECONDS
 from change.restart.settings import RestartSettings
 from collectors.engines.families import KindName
-from daemon.quiet_hours import QuietHours
+from daemon.quiet_hours import QuietHours, local_minute
 from daemon.sections.base import Seconds, Section
 
 _OWN = RestartSettings()
@@ -88,6 +88,11 @@ class RestartSection(Section):
         default=[],
         description="prompts with their expected tokens, asked before a changed precision serves",
     )
+
+    def open_at(self, now: float) -> bool:
+        """Whether the maintenance window is open at a Unix time."""
+        minute = local_minute(now)
+        return not self.window or any(QuietHours.parse(span).holds(minute) for span in self.window)
 
     def settings(self, kind: KindName, grace_seconds: float) -> RestartSettings:
         """What a restart takes; the grace is the hand's."""

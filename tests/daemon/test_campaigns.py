@@ -131,3 +131,17 @@ def test_a_schedule_begins_a_campaign_by_itself(tmp_path: Path, engine: EngineSt
             await one.until(lambda live: (live["campaign"] or {}).get("id") is not None)
 
     asyncio.run(story())
+
+
+def test_restarts_are_refused_where_nothing_may_restart_the_engine(
+    tmp_path: Path, engine: EngineStand
+) -> None:
+    async def story() -> None:
+        async with running(config_for(tmp_path, engine)) as one:
+            await one.until(lambda live: live["engine"].get("plugin") is not None)
+            for restarts, why in ((4, "nothing here may restart the engine"), (2, "at least 3")):
+                answer = await one.http.post("/api/v1/tune", json={"mode": "act", "restarts": restarts})
+                assert answer.status_code == 409 and why in answer.json()["detail"]
+            assert (await one.live())["campaign"] is None
+
+    asyncio.run(story())

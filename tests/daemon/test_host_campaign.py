@@ -242,7 +242,8 @@ class Daemonlike:
     async def searched(self, mode: Any = "act") -> set[str]:
         """Begin a campaign and tell which of the host's knobs it moves."""
         await self.campaigns.start(mode, None, self.node.now)
-        lanes = self.campaigns._tuning._lanes if self.campaigns._tuning else None
+        tuning = self.campaigns._tuning
+        lanes = tuning._lanes if isinstance(tuning, Tuning) else None
         return set() if lanes is None else set(lanes.options)
 
 

@@ -23,6 +23,8 @@ from tests.sim.plain_scheduler import serve as serve_plainly
 class Given(Traffic):
     """These arrivals and no others."""
 
+    clients = 0
+
     def __init__(self, arrivals: list[Arrival]) -> None:
         self._given = arrivals
 

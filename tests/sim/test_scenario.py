@@ -31,9 +31,10 @@ def test_each_has_one_and_only_one_life_per_seed(scenario: str) -> None:
     chosen = SCENARIOS[scenario]
     assert chosen.name == scenario
     assert chosen.drawn(101) == chosen.draw(stream(101, "hidden"))
-    assert chosen.drawn(101) != chosen.drawn(102)
     assert set(HOT_KNOBS) == set(LAUNCH) == set(CEILINGS) == set(FLOORS)
     assert set(chosen.knobs) <= {*HOT_KNOBS, *HOST_STORY_KNOBS}
+    # One story is told without a draw.
+    assert (chosen.drawn(101) == chosen.drawn(102)) == (scenario == "guide-235b-plain")
 
 
 @pytest.mark.parametrize("seed", [101, 104, 109, 118])

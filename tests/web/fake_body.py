@@ -149,7 +149,9 @@ class FakeBody:
         """Find the engine gone."""
         raise EngineUnreachable(f"nobody answers at {ENGINE}")
 
-    async def tune(self, mode: Literal["advise", "act"], minutes: float | None) -> dict[str, Any]:
+    async def tune(
+        self, mode: Literal["advise", "act"], minutes: float | None, restarts: int | None = None
+    ) -> dict[str, Any]:
         """Start."""
         return self._ordered("tune", mode, minutes)
 

@@ -1,0 +1,72 @@
+"""What starts are remembered for: failures, knobs without a hold, and the risk of the next one."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuner.outer.memory import MOST_RISK, Start, StartMemory, unlike
+
+BASE = {"block_size": 128, "gpu_memory_utilization": 0.9, "batch_max_tokens": 2048, "max_num_seqs": 256}
+OOM = "NPU out of memory. Tried to allocate 2.00 GiB"
+
+shares = st.floats(0.5, 0.99)
+budgets = st.sampled_from([1024, 2048, 4096, 8192])
+
+
+def failed(reason: str = OOM, **settings: float) -> Start:
+    return Start({**BASE, **settings}, {}, "failed", reason)
+
+
+def served(**settings: float) -> Start:
+    return Start({**BASE, **settings}, {**BASE, **settings}, "served")
+
+
+def test_the_same_failed_settings_are_never_tried_again_whatever_the_reason() -> None:
+    memory = StartMemory([failed("the engine hung at load", block_size=64)])
+    assert "failed before" in (memory.against({**BASE, "block_size": 64}, BASE) or "")
+    assert memory.against({**BASE, "block_size": 32}, BASE) is None
+
+
+@given(share=shares, budget=budgets, more=st.floats(0.0, 0.2), room=budgets)
+def test_whoever_wants_more_memory_than_one_that_ran_out_of_it_is_not_tried(
+    share: float, budget: int, more: float, room: int
+) -> None:
+    memory = StartMemory([failed(gpu_memory_utilization=share, batch_max_tokens=budget)])
+    asked = {**BASE, "gpu_memory_utilization": share + more, "batch_max_tokens": max(budget, room)}
+    assert memory.risk(asked) > MOST_RISK
+
+
+@given(low=shares, high=shares, failures=st.lists(shares, max_size=4), good=st.lists(shares, max_size=4))
+def test_risk_never_falls_with_the_memory_asked_for(
+    low: float, high: float, failures: list[float], good: list[float]
+) -> None:
+    starts = [failed(gpu_memory_utilization=x) for x in failures] + [
+        served(gpu_memory_utilization=x) for x in good
+    ]
+    memory = StartMemory(starts)
+    low, high = min(low, high), max(low, high)
+    assert memory.risk({**BASE, "gpu_memory_utilization": low}) <= memory.risk(
+        {**BASE, "gpu_memory_utilization": high}
+    )
+
+
+def test_a_crash_that_is_no_lack_of_memory_says_nothing_of_other_settings() -> None:
+    memory = StartMemory([failed("unrecognized arguments", gpu_memory_utilization=0.8)])
+    assert memory.risk({**BASE, "gpu_memory_utilization": 0.95}) < MOST_RISK
+
+
+def test_another_parallel_shape_is_another_memory_plan() -> None:
+    memory = StartMemory([failed(tensor_parallel_size=4)])
+    assert memory.risk({**BASE, "tensor_parallel_size": 8}) < MOST_RISK
+
+
+def test_a_knob_that_took_no_hold_is_marked_and_its_other_values_are_not_tried() -> None:
+    memory = StartMemory([Start({**BASE, "block_size": 64}, BASE, "served")])
+    assert str(memory.marks["block_size"]) == "block_size 64 was asked for and the engine has 128"
+    assert "its other values are not tried" in (memory.against({**BASE, "block_size": 32}, BASE) or "")
+    assert memory.against({**BASE, "max_num_seqs": 128}, BASE) is None
+
+
+def test_what_the_engine_says_nothing_of_is_not_held_against_it() -> None:
+    assert unlike({"block_size": 64, "async_scheduling": True}, {"block_size": 64.0}) == []

@@ -1,0 +1,146 @@
+"""What is known of starts: which settings failed, which took no hold, and how likely others are to fail.
+
+Running out of memory is monotone: settings that want at least as much of everything as ones that failed are likely to
+fail as well, and those that want no more than ones that served are likely to serve. Other failures say nothing of
+other settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from change.server import Setting, Settings
+
+MEMORY_KNOBS = (
+    "gpu_memory_utilization",
+    "batch_max_tokens",
+    "max_num_seqs",
+    "max_model_len",
+    "cudagraph_max_size",
+)
+"""More of any of these needs more device memory at start."""
+PRIOR_FAILURES = 0.1
+PRIOR_STARTS = 1.0
+FAILURE_WEIGHT = 4.0
+"""How many starts that served an out-of-memory that dominates weighs: one of it is nearly proof."""
+MOST_RISK = 0.5
+_MEMORY = re.compile(
+    r"out of memory|no available memory|available kv cache memory|free memory on device|oom", re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start of this engine in this version, as it is remembered."""
+
+    settings: Settings
+    effective: Settings
+    outcome: Literal["served", "failed"]
+    reason: str = ""
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether it failed for want of device memory."""
+        return self.outcome == "failed" and _MEMORY.search(self.reason) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A knob that the engine does not honour: what was asked, and what it had in its place."""
+
+    knob: str
+    requested: Setting
+    effective: Setting | None
+
+    def __str__(self) -> str:
+        """In words."""
+        had = "does not say what it has" if self.effective is None else f"has {self.effective}"
+        return f"{self.knob} {self.requested} was asked for and the engine {had}"
+
+
+def unlike(requested: Settings, effective: Settings) -> list[Mark]:
+    """The settings that were asked for and are not in effect; one the engine says nothing of is not held against it."""
+    return [
+        Mark(name, value, effective[name])
+        for name, value in sorted(requested.items())
+        if name in effective and not _same(value, effective[name])
+    ]
+
+
+class StartMemory:
+    """Starts seen so far, of this campaign and of earlier ones."""
+
+    def __init__(self, starts: Sequence[Start] = ()) -> None:
+        self._starts = list(starts)
+
+    def add(self, start: Start) -> None:
+        """Remember one more."""
+        self._starts.append(start)
+
+    @property
+    def marks(self) -> dict[str, Mark]:
+        """Knobs that took no hold, by name."""
+        found: dict[str, Mark] = {}
+        for start in self._starts:
+            if start.outcome == "served":
+                for mark in unlike(start.settings, start.effective):
+                    found.setdefault(mark.knob, mark)
+        return found
+
+    def failed(self, settings: Settings) -> Start | None:
+        """The failed start of exactly these settings, if there was one: they are never tried again."""
+        for start in self._starts:
+            if start.outcome == "failed" and _alike(start.settings, settings):
+                return start
+        return None
+
+    def risk(self, settings: Settings) -> float:
+        """Probability that a start with these settings fails, 0 to 1."""
+        failures, starts = PRIOR_FAILURES, PRIOR_STARTS
+        for start in self._starts:
+            if start.outcome == "served" and _wants_no_more(settings, start.settings):
+                starts += 1.0
+            elif start.out_of_memory and _wants_no_more(start.settings, settings):
+                failures += FAILURE_WEIGHT
+                starts += FAILURE_WEIGHT
+        return failures / starts
+
+    def against(self, settings: Settings, incumbent: Settings) -> str | None:
+        """Why these are not worth a restart, or None."""
+        if (known := self.failed(settings)) is not None:
+            return f"the same settings failed before: {known.reason}"
+        for name, mark in self.marks.items():
+            if name in settings and not _same(settings[name], incumbent.get(name)):
+                return f"{mark}: its other values are not tried"
+        risk = self.risk(settings)
+        return f"a start would fail with a probability of {risk:.0%}" if risk > MOST_RISK else None
+
+
+def _wants_no_more(one: Settings, other: Settings) -> bool:
+    """Whether `one` needs at most the memory that `other` does, as far as that is comparable."""
+    shapes = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "quantization")
+    if any(not _same(one.get(name), other.get(name)) for name in shapes):
+        return False
+    return all(_number(one, name) <= _number(other, name) for name in MEMORY_KNOBS)
+
+
+def _number(settings: Settings, name: str) -> float:
+    value = settings.get(name, 0)
+    return 0.0 if isinstance(value, str) else float(value)
+
+
+def _alike(one: Settings, other: Settings) -> bool:
+    return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+
+
+def _same(one: Setting | None, other: Setting | None) -> bool:
+    numbers = isinstance(one, int | float) and isinstance(other, int | float)
+    return float(one) == float(other) if numbers else one == other  # type: ignore[arg-type]
+
+
+def changed(settings: Settings, incumbent: Settings) -> Mapping[str, Setting]:
+    """The settings that differ from the incumbent's."""
+    return {name: value for name, value in settings.items() if not _same(value, incumbent.get(name))}
