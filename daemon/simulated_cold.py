@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import structlog
+
 from change.journal import Journal
 from change.lock import EngineLock
 from change.restart.parts import Judges, Parts
@@ -22,6 +24,8 @@ from sim.virtual_time import NodeClock
 DRAIN_SECONDS = 300.0
 """The guide's engine needs minutes to finish what is inside."""
 POLL_SECONDS = 1.0
+_UNHEARD = structlog.wrap_logger(structlog.ReturnLogger(), processors=[])
+"""Dozens of lines in a second of a person's time tell nobody anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class SimulatedCold:
 
     def afresh(self) -> Cold:
         """The lane as the next process builds it beside the same engine."""
-        return Cold(self.parts, _catalogue(self.server.node), self.notices)
+        return Cold(self.parts, _catalogue(self.server.node), self.notices, log=_UNHEARD)
 
 
 def simulated_cold(
@@ -62,8 +66,8 @@ def simulated_cold(
         judges=Judges(classify=sign),
         lock=lock,
     )
-    notices = Notices(clock.now)
-    return SimulatedCold(server, parts, notices, Cold(parts, catalogue, notices))
+    notices = Notices(clock.now, _UNHEARD)
+    return SimulatedCold(server, parts, notices, Cold(parts, catalogue, notices, log=_UNHEARD))
 
 
 def _catalogue(node: Node) -> SimulatedCatalogue:

@@ -1,4 +1,4 @@
-"""What is known of the simulated engine's start-up settings: `daemon.cold.ColdCatalogue` over a scenario's cold side."""
+"""What the cold lane knows of the simulated engine's start-up settings: those of a scenario's cold side."""
 
 from __future__ import annotations
 
