@@ -224,7 +224,7 @@ class OuterTuning:
         """Let the mind decide, and do what is done at once."""
         mind = self._mind_of()
         while True:
-            command = mind.step(now, seen, may_restart=self._may_restart(now))
+            command = mind.step(now, seen, open_at=self._may_restart)
             self._write(now, mind.events)
             mind.events.clear()
             if command != self._command and isinstance(command, Measure):
@@ -261,7 +261,10 @@ class OuterTuning:
         inner = self._inner
         if inner.pending is not None and inner.pending.kind == "campaign":
             inner.approve()
-        await inner.tick(now)
+        if command.trial is not None and inner.report is None and not self._may_restart(now):
+            await inner.stop(now, "aborted", "the maintenance window closed")
+        else:
+            await inner.tick(now)
         if not inner.done:
             return
         self._inner = None

@@ -30,6 +30,13 @@ class Spent:
         self.own_seconds += result.own_seconds
         self.longest_seconds = max(self.longest_seconds, result.down_seconds)
 
+    @property
+    def expected_seconds(self) -> float:
+        """What the next restart is taken to cost: what the dearest did, before the first its share of what is allowed."""
+        if self.restarts:
+            return self.longest_seconds
+        return self.allowed.lost_minutes * 60.0 / max(self.allowed.restarts, 1)
+
     def short_of(self, restarts: int) -> str | None:
         """Why so many more restarts cannot be afforded, or None; the next are taken to cost what the dearest did."""
         left = self.allowed.restarts - self.restarts

@@ -10,7 +10,7 @@ is promoted, for a probation at first. Every end but a promotion is with the inc
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from change.engine import EngineState
 from change.server import Settings
@@ -82,9 +82,11 @@ class OuterCampaign(Steps):
         """End it: what was begun is finished, then the incumbent comes back."""
         self._stopping = self._stopping or (decision, reason)
 
-    def step(self, now: float, seen: Seen | None, *, may_restart: bool = True) -> OuterCommand | None:
-        """Take what came of the last command; `may_restart` tells whether the maintenance window is open."""
-        self._now, self._open = now, may_restart
+    def step(
+        self, now: float, seen: Seen | None, *, open_at: Callable[[float], bool] = lambda _: True
+    ) -> OuterCommand | None:
+        """Take what came of the last command; `open_at` tells of a time whether the maintenance window is open then."""
+        self._now, self._open_at = now, open_at
         if self.ended:
             return None
         try:
@@ -119,6 +121,9 @@ class OuterCampaign(Steps):
         self.phase = "screen"
         short = None
         while (short := self.spent.short_of(1 + TO_FINISH)) is None:
+            if self._serving and not self._fits(self._stint_seconds, ways=2):
+                # With one in force there is no waiting: what is left of the window is for the alternation.
+                break
             trial = yield from self._next_candidate()
             if trial is None:
                 break
@@ -160,6 +165,9 @@ class OuterCampaign(Steps):
             return
         measured = yield from self._stint(trial)
         if not measured or self._gain(trial) < PROMISING:
+            return
+        if not self._fits(self._settings.minutes * 60.0 + self._stint_seconds, ways=1):
+            self._note("stint", "the maintenance window has no room for a hot campaign inside it", trial)
             return
         tuned = yield from self._ask(TuneHot(trial.number), TunedHot)
         trial.hot_decision = tuned.report["decision"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Literal, TypeVar
 
 from change.engine import EngineState
@@ -26,12 +26,15 @@ from tuner.outer.messages import (
 from tuner.outer.report import OuterReport
 from tuner.outer.settings import ANSWERING, OuterSettings
 from tuner.outer.standings import Standings
-from tuner.outer.stint import Stint
+from tuner.outer.stint import WARM_UP_SECONDS, Stint
 from tuner.outer.trial import ColdTrial, below
 from tuner.settings import Slo, TuneSettings
 
 LONGEST_WAIT = 26 * 3600.0
 """Seconds that a maintenance window may take to come."""
+WINDOW_LOOK = 60.0
+"""Windows are given in minutes: whether one stays open is looked at in steps of that."""
+CLOSED = "the maintenance window closed before a decision"
 
 Walk = Generator[OuterCommand, Seen, None]
 Asking = Generator[OuterCommand, Seen, bool]
@@ -77,7 +80,7 @@ class Steps:
         self._serving = 0
         self._hands_off = False
         self._now = 0.0
-        self._open = True
+        self._open_at: Callable[[float], bool] = lambda _: True
         self._stopping: tuple[Decision, str] | None = None
         self._kept: Settings = {}
         """What the last known good differs in from the incumbent: nothing, until a trial is promoted."""
@@ -94,13 +97,17 @@ class Steps:
                 self._hands_off = seen.result.outcome == "down"
             raise Over(*self._stopping)
         assert isinstance(seen, answer), f"{type(command).__name__} was answered by {type(seen).__name__}"
+        if self._serving and self.phase != "probation" and not isinstance(seen, Restarted):
+            # What came of a restart is taken in first. A promotion is no candidate any more: probation alone judges it.
+            if not self._open_at(self._now):
+                raise Over("inconclusive", CLOSED)
         return seen
 
     def _restart(self, trial: ColdTrial | None) -> Asking:
         """Restart into a trial, or the incumbent, with its hot values; whether it serves as asked."""
         # Over the last known good, which the incumbent is: to name more would write its defaults into its command.
         settings, number = ({}, 0) if trial is None else (changed(trial.settings, self._cold), trial.number)
-        yield from self._window()
+        yield from self._window(trial)
         restarted = yield from self._ask(Restart(settings, "trial", number or None), Restarted)
         trouble = self._came_up(trial, restarted)
         if trouble is not None and trial is None:
@@ -154,15 +161,28 @@ class Steps:
             raise Over("aborted", f"the hot values could not be put in force: {held.reason or 'no answer'}")
         self._state = held.state
 
-    def _window(self) -> Walk:
-        """Wait for the maintenance window; with a candidate in force there is no waiting."""
+    def _window(self, trial: ColdTrial | None) -> Walk:
+        """Wait for a maintenance window with room for what is to come; with a candidate in force there is no waiting.
+
+        A candidate needs room to start, for a stint and for the way back.
+        """
         since = self._now
-        while not self._open:
+        while not self._fits(0.0 if trial is None else self._stint_seconds, ways=1 if trial is None else 2):
             if self._serving:
-                raise Over("inconclusive", "the maintenance window closed before a decision")
+                raise Over("inconclusive", "the maintenance window has no room left for another start")
             if self._now - since > LONGEST_WAIT:
-                raise Over("kept", "no maintenance window came")
+                raise Over("kept", "no maintenance window came that was long enough for a candidate")
             yield from self._ask(Await(), object)
+
+    @property
+    def _stint_seconds(self) -> float:
+        return WARM_UP_SECONDS + self._outer.stint_minutes * 60.0
+
+    def _fits(self, seconds: float, ways: int) -> bool:
+        """Whether so long and so many restarts go into the window that is open now."""
+        needed = seconds + ways * self.spent.expected_seconds
+        looks = [self._now + WINDOW_LOOK * step for step in range(int(needed // WINDOW_LOOK) + 1)]
+        return all(map(self._open_at, [*looks, self._now + needed]))
 
     def _stint(self, trial: ColdTrial | None) -> Asking:
         """Measure what serves; whether it stays in the race."""

@@ -92,6 +92,7 @@ class World:
         self.hot = "kept"
         self.open: Callable[[float], bool] = lambda _: True
         self.said: list[OuterCommand] = []
+        self.times: list[tuple[float, OuterCommand]] = []
         self.accuracy: Accuracy = "not_asked"
         self.now = 0.0
 
@@ -105,10 +106,11 @@ class World:
             if command is None:
                 break
             self.said.append(command)
+            self.times.append((self.now, command))
             if stop_at(command):
                 self.mind.stop("aborted", "a person stopped it")
             self.now += 600.0
-            command = self.mind.step(self.now, self._answer(command), may_restart=self.open(self.now))
+            command = self.mind.step(self.now, self._answer(command), open_at=self.open)
         assert self.mind.final_report is not None, "the walk did not end"
         return self.mind.final_report
 
@@ -273,6 +275,55 @@ def test_a_window_that_closes_over_a_candidate_brings_the_incumbent_back() -> No
     world.open = lambda now: not any(isinstance(c, Restart) for c in world.said)
     report = world.run()
     assert report["decision"] == "inconclusive" and world.served() == [1, 0]
+
+
+@pytest.mark.parametrize("answers", range(1, 5))
+def test_a_window_that_closes_at_any_answer_of_a_candidate_brings_the_incumbent_back_at_once(
+    answers: int,
+) -> None:
+    world = walk(by_block(b64=0.4))
+
+    def open_at(now: float) -> bool:
+        first = next((i for i, c in enumerate(world.said) if isinstance(c, Restart)), None)
+        return first is None or len(world.said) - first <= answers
+
+    world.open = open_at
+    report = world.run()
+    assert report["decision"] == "inconclusive" and "window closed" in report["reasons"][-1]
+    assert world.served() == [1, 0]
+    assert [type(c) for c in world.said[-2:]] == [Restart, Hold]
+    first = next(i for i, c in enumerate(world.said) if isinstance(c, Restart))
+    # Those answered with the window open, the one that found it closed, and the two that go home.
+    assert len(world.said) - first == answers + 1 + 2
+
+
+def test_no_candidate_is_started_that_the_window_has_no_room_for() -> None:
+    day = 86_400.0
+    # Open for less than two restarts of 15 minutes (the mean of what is allowed) and a stint of 15.
+    world = walk(by_block(b64=0.4))
+    world.open = lambda now: now % day < 40 * 60.0
+    report = world.run()
+    assert report["decision"] == "kept" and "long enough" in report["reasons"][-1]
+    assert world.served() == []
+
+
+def test_a_promotion_in_its_probation_is_left_to_the_probation_when_the_window_closes() -> None:
+    world = walk(by_block(b64=0.4))
+    world.open = lambda now: not any(isinstance(c, Restart) and c.kind == "promotion" for c in world.said)
+    assert world.run()["decision"] == "promoted"
+
+
+def test_what_is_left_of_a_window_is_for_the_alternation_and_not_for_another_candidate() -> None:
+    world = walk(by_block(b64=0.4, b32=0.2))
+
+    def open_at(now: float) -> bool:
+        restarts = [at for at, c in world.times if isinstance(c, Restart)]
+        # After the first candidate came up: time for one more restart. Then the next day.
+        return not restarts or len(restarts) > 1 or now < restarts[0] + 4 * 600.0
+
+    world.open = open_at
+    assert world.run()["decision"] == "promoted"
+    assert world.served() == [1, 0, 1, 1]
 
 
 def test_answers_that_may_change_need_a_gate_that_was_passed() -> None:
