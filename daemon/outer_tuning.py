@@ -22,6 +22,8 @@ from tuner.campaign import MakeProposer
 from tuner.messages import Decision, Observation
 from tuner.outer.campaign import OuterCampaign
 from tuner.outer.messages import (
+    Agree,
+    Agreed,
     Await,
     Check,
     Checked,
@@ -191,7 +193,9 @@ class OuterTuning:
                 await self._tune_hot(now, self._command)
             case Restart():
                 await self._restart(now, self._command)
-            case Measure() | Await():
+            case Agree() if self._agreed:
+                await self._advance(now, Agreed())
+            case Measure() | Await() | Agree():
                 await self._advance(now, await self._observe(now))
             case _:
                 await self._advance(now, None)
@@ -227,15 +231,23 @@ class OuterTuning:
             command = mind.step(now, seen, open_at=self._may_restart)
             self._write(now, mind.events)
             mind.events.clear()
-            if command != self._command and isinstance(command, Measure):
+            if command != self._command and isinstance(command, Measure | Agree):
                 self._since = -1
             self._command = command
+            if not isinstance(command, Agree):
+                # Also where nobody answered in time: there is nothing left to say yes to.
+                self._pending = None
             if mind.ended:
                 self.report = mind.final_report
                 return
             match command:
                 case Check():
                     seen = Checked(tuple(await self._lane.problems(command.settings)))
+                case Agree() if self._agreed:
+                    seen = Agreed()
+                case Agree():
+                    self._ask("promotion", f"keep trial {command.trial} with its start-up settings")
+                    return
                 case Hold():
                     seen = await self._values.hold(now, command, self.campaign_id)
                 case _:
@@ -279,10 +291,6 @@ class OuterTuning:
         if self._mind_of().stopping and self._restarting is None and command.kind != "rollback":
             unwanted = RestartResult("refused", "preflight", "the campaign is being stopped")
             await self._advance(now, Restarted(unwanted, await self._state()))
-            return
-        if self._mode == "advise" and command.kind == "promotion" and "promotion" not in self._approved:
-            if self._pending is None:
-                self._ask("promotion", f"keep trial {command.trial} with its start-up settings")
             return
         if self._restarting is None:
             self._moving()
@@ -338,6 +346,10 @@ class OuterTuning:
         )
 
     # ------------------------------------------------------------------ small things
+
+    @property
+    def _agreed(self) -> bool:
+        return self._mode != "advise" or "promotion" in self._approved
 
     def _mind_of(self) -> OuterCampaign:
         assert self.mind is not None, "the outer loop has not begun"

@@ -32,7 +32,7 @@ class Spent:
 
     @property
     def expected_seconds(self) -> float:
-        """What the next restart is taken to cost: what the dearest did, before the first its share of what is allowed."""
+        """What the next restart is taken to cost: the dearest so far, before the first its share of what is allowed."""
         if self.restarts:
             return self.longest_seconds
         return self.allowed.lost_minutes * 60.0 / max(self.allowed.restarts, 1)

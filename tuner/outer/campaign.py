@@ -14,11 +14,13 @@ from collections.abc import Callable, Generator, Sequence
 
 from change.engine import EngineState
 from change.server import Settings
-from tuner.messages import Decided, Decision
+from tuner.messages import Decided, Decision, Observation
 from tuner.outer.alternation import USUAL_SD
 from tuner.outer.budget import TO_FINISH
 from tuner.outer.memory import StartMemory, changed
 from tuner.outer.messages import (
+    Agree,
+    Agreed,
     Check,
     Checked,
     Held,
@@ -39,6 +41,8 @@ from tuner.settings import Slo, TuneSettings
 
 PROMISING = math.log(0.95)
 """A candidate that loses more than this with the incumbent's hot values gets no hot campaign of its own."""
+ANSWER_SECONDS = 3600.0
+"""How long a candidate serves on while a person is asked whether it may stay."""
 
 
 class OuterCampaign(Steps):
@@ -103,6 +107,7 @@ class OuterCampaign(Steps):
             yield from self._stint(None)
             finalist = yield from self._screen()
             yield from self._alternate(finalist)
+            yield from self._agreement(finalist)
             yield from self._promote(finalist)
             self._end("promoted", "held through probation")
         except Over as over:
@@ -198,6 +203,27 @@ class OuterCampaign(Steps):
         if (missing := self.standings.missing(trial.number)) is not None:
             self._close(trial, "rejected", missing)
             raise Over("kept", f"trial {trial.number}: {missing}")
+
+    def _agreement(self, trial: ColdTrial) -> Walk:
+        """Have the promotion agreed to: meanwhile the trial serves under its guard, and not for ever."""
+        since = self._now
+        stint = self._begun(trial, ANSWER_SECONDS / 60.0)
+        while True:
+            seen = yield from self._ask(Agree(trial.number), object)
+            if isinstance(seen, Agreed):
+                return
+            assert isinstance(seen, Observation), "what serves is observed until it is agreed to"
+            self.report.see(seen)
+            stint.step(self._now, seen)
+            self._whose(stint)
+            reason = stint.alarm
+            if reason is None and self._now - since >= ANSWER_SECONDS:
+                reason = f"nobody agreed to its promotion within {ANSWER_SECONDS / 60:.0f} minutes"
+            if reason is not None:
+                self._close(trial, "aborted" if stint.alarm else "inconclusive", reason)
+                raise Over("aborted" if stint.alarm else "inconclusive", f"trial {trial.number}: {reason}")
+            if stint.over:
+                stint = self._begun(trial, ANSWER_SECONDS / 60.0)
 
     def _promote(self, trial: ColdTrial) -> Walk:
         self.phase = "probation"

@@ -89,8 +89,20 @@ class Await:
     """Look again in a second: the maintenance window is closed."""
 
 
-OuterCommand = Check | Restart | Hold | TuneHot | Measure | Await
-Seen = Checked | Restarted | Held | TunedHot | Observation
+@dataclass(frozen=True, slots=True)
+class Agree:
+    """Have a trial's promotion agreed to, by a person where one is asked; observe what serves until then."""
+
+    trial: int
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """It may be promoted."""
+
+
+OuterCommand = Check | Restart | Hold | TuneHot | Measure | Await | Agree
+Seen = Checked | Restarted | Held | TunedHot | Observation | Agreed
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,10 +97,10 @@ class Steps:
                 self._hands_off = seen.result.outcome == "down"
             raise Over(*self._stopping)
         assert isinstance(seen, answer), f"{type(command).__name__} was answered by {type(seen).__name__}"
-        if self._serving and self.phase != "probation" and not isinstance(seen, Restarted):
-            # What came of a restart is taken in first. A promotion is no candidate any more: probation alone judges it.
-            if not self._open_at(self._now):
-                raise Over("inconclusive", CLOSED)
+        # What came of a restart is taken in first. A promotion is no candidate any more: probation alone judges it.
+        candidate = self._serving and self.phase != "probation" and not isinstance(seen, Restarted)
+        if candidate and not self._open_at(self._now):
+            raise Over("inconclusive", CLOSED)
         return seen
 
     def _restart(self, trial: ColdTrial | None) -> Asking:
@@ -200,18 +200,23 @@ class Steps:
         return True
 
     def _measured(self, trial: ColdTrial | None, minutes: float) -> Generator[OuterCommand, Seen, Stint]:
-        usual = None if trial is None else self.standings.usual
-        heat = self._settings.max_temperature_celsius
-        stint = Stint(self._state, self._slo, minutes, usual, heat)
+        stint = self._begun(trial, minutes)
         while not stint.over:
             seen = yield from self._ask(Measure(None if trial is None else trial.number), Observation)
             self.report.see(seen)
             stint.step(self._now, seen)
+        self._whose(stint)
+        return stint
+
+    def _begun(self, trial: ColdTrial | None, minutes: float) -> Stint:
+        usual = None if trial is None else self.standings.usual
+        return Stint(self._state, self._slo, minutes, usual, self._settings.max_temperature_celsius)
+
+    def _whose(self, stint: Stint) -> None:
+        """End the walk where another engine serves: whoever restarted it decides with what it serves."""
         if stint.restarted:
-            # Whoever restarted it decides with what it serves.
             self._hands_off = True
             raise Over("superseded", stint.trouble or "the engine was restarted by somebody else")
-        return stint
 
     def _gain(self, trial: ColdTrial) -> float:
         return self.standings.compared(trial.number).gain
