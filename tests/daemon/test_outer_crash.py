@@ -18,6 +18,7 @@ from sim.virtual_time import live
 from store.models import Campaign, Trial
 from tests.daemon.outer_stand import Stand
 from tuner.settings import Slo
+from web.body import Refused
 
 
 class Answering:
@@ -132,3 +133,12 @@ def test_a_way_back_that_does_not_come_up_is_told_and_not_tried_again_and_again(
         "takes back a promotion" in notice.text and "init" in notice.text
         for notice in stand.cold.notices.standing()
     )
+
+
+def test_no_campaign_begins_over_a_restart_that_is_not_ended(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    stand.lock.release()
+    live(stand.node, stand.cold.lane.restart({"block_size": 64}, actor="campaign 1", kind="trial"))
+    campaigns = NextProcess(stand, tmp_path).campaigns
+    with pytest.raises(Refused, match="not brought to an end"):
+        live(stand.node, campaigns.start("act", None, stand.node.now, 4))
