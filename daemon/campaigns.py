@@ -202,13 +202,19 @@ class Campaigns:
         async with self._turn:
             await self._drive(now)
 
-    async def stop(self, reason: str, now: float) -> None:
-        """Stop the campaign, if one runs, with the incumbent restored."""
+    async def stop(self, reason: str, now: float, *, leaving: bool = False) -> None:
+        """Stop the campaign, if one runs, with the incumbent restored.
+
+        `leaving` says that the process ends: then no restart is made for it, and the next process brings it back.
+        """
         async with self._turn:
             if self._tuning is None:
                 return
             try:
-                await self._tuning.stop(now, "aborted", reason)
+                if leaving:
+                    await self._tuning.leave(now, reason)
+                else:
+                    await self._tuning.stop(now, "aborted", reason)
                 self._notices.say("campaign", f"the campaign was stopped: {reason}", "info")
             finally:
                 # Whatever went wrong: the lease takes a trial back, and what stays open is ended later.

@@ -14,7 +14,7 @@ from daemon.simulated_cold import simulated_cold
 from daemon.tuning import Tuning
 from sim.node import Node
 from sim.scenario import SCENARIOS, Scenario
-from sim.virtual_time import live
+from sim.virtual_time import NodeClock, live
 from store import Store, open_store
 from tuner.campaign import MakeProposer
 from tuner.outer.settings import OuterSettings
@@ -123,6 +123,7 @@ def outer_campaign(
         seed=seed,
         timer=None,
         make_proposer=make_proposer,
+        clock=NodeClock(node),
     )
     live(node, to_the_end(node, tuning))
     assert tuning.report is not None

@@ -164,7 +164,8 @@ class Daemon:
     async def run(self, listening: socket.socket | None) -> None:
         """Live until `stop` is set; a running campaign then ends with the incumbent restored.
 
-        Without a socket nothing is served.
+        Start-up settings that are tried then serve on: the way back is a restart, which whoever ends this process
+        might not wait for, and which the next one makes. Without a socket nothing is served.
         """
         supervisor = Supervisor(self._notices, self.stop, self._clock)
         async with asyncio.TaskGroup() as loops:
@@ -177,7 +178,7 @@ class Daemon:
                 loops.create_task(supervisor.every("restarts", WATCH_SECONDS, self._cold.tick))
             if listening is not None:
                 loops.create_task(supervisor.keep("web", lambda: self.serve(listening)))
-        await self.campaigns.stop("the daemon was stopped", self._clock())
+        await self.campaigns.stop("the daemon was stopped", self._clock(), leaving=True)
         if self._cold is not None:
             await self._cold.finish()
         self._store.close()

@@ -9,17 +9,20 @@ from typing import Any
 
 import structlog
 
-from change.engine import EngineControl, EngineError, EngineState, RequestPage
+from change.clock import Clock
+from change.engine import EngineControl, EngineError
 from change.journal import Journal
 from change.restart.order import ColdLane, RestartResult
 from daemon.cold_memory import cold_past
 from daemon.gauges import Gauges
 from daemon.held_values import HeldValues
 from daemon.ledger import Ledger
+from daemon.serving import Serving
 from daemon.tuning import FLUSHES, Approval, Mode, Tuning
+from daemon.wall_clock import WallClock
 from store import Store, StoreError
 from tuner.campaign import MakeProposer
-from tuner.messages import Decision, Observation
+from tuner.messages import Decision
 from tuner.outer.campaign import OuterCampaign
 from tuner.outer.messages import (
     Agree,
@@ -43,6 +46,8 @@ from tuner.settings import Slo, TuneSettings
 
 STATE_TRIES = 30
 """Looks, one a second, at an engine that just came up before it counts as out of reach."""
+STOP_SECONDS = 3600
+"""How long a stop waits for the way back, which is a restart of its own; then it is left to the journal."""
 
 log = structlog.get_logger(__name__)
 
@@ -73,6 +78,7 @@ class OuterTuning:
         may_restart: Callable[[float], bool] = lambda _: True,
         moving: Callable[[], None] = lambda: None,
         moved: Callable[[str], str | None] = lambda _: None,
+        clock: Clock | None = None,
     ) -> None:
         if mode == "observe":
             raise ValueError("mode observe changes nothing: tune with --mode advise or act")
@@ -94,12 +100,13 @@ class OuterTuning:
         self._may_restart = may_restart
         self._moving = moving
         self._moved = moved
+        self._clock: Clock = WallClock() if clock is None else clock
         self._boot_id: str | None = None
         self._ledger = Ledger(store, engine)
         self._command: OuterCommand | None = None
         self._inner: Tuning | None = None
         self._restarting: asyncio.Task[RestartResult] | None = None
-        self._since = -1
+        self._serving = Serving(control, gauges)
         self._values = HeldValues(control, journal)
         self._pending: Approval | None = None
         self._approved: set[str] = set()
@@ -139,7 +146,10 @@ class OuterTuning:
             await self._inner.decline(now)
 
     async def stop(self, now: float, decision: Decision, reason: str) -> None:
-        """End it: a hot campaign at once, then the incumbent's start-up settings come back with a restart."""
+        """End it: a hot campaign at once, then the incumbent's start-up settings come back with a restart.
+
+        Takes as long as that restart does, at most `STOP_SECONDS`.
+        """
         if self.mind is None:
             self.report = {"decision": decision, "winner": None, "reasons": [reason]}
             return
@@ -147,11 +157,30 @@ class OuterTuning:
         self.mind.stop(decision, reason)
         if self._inner is not None:
             await self._inner.stop(now, decision, reason)
-        # The way back takes ticks, of which the caller may give no more: go as far as is possible now.
-        while self.report is None:
-            await self.tick(now)
-            if self._restarting is not None:
-                await asyncio.wait({self._restarting})
+        # The way back takes ticks, of which the caller may give no more: they are made here.
+        began = self._clock.now()
+        for _ in range(STOP_SECONDS):
+            await self.tick(now + self._clock.now() - began)
+            if self.report is not None:
+                return
+            if self._restarting is not None and not self._restarting.done():
+                await asyncio.wait({self._restarting}, timeout=1.0)
+            else:
+                await self._clock.sleep(1.0)
+        self._let_go(now + self._clock.now() - began, f"{reason}; it came to no end within {STOP_SECONDS} s")
+
+    async def leave(self, now: float, reason: str) -> None:
+        """End it with the process: at once, also where the way back would take a restart.
+
+        What serves then is left as it is, and the journal brings the incumbent back when the daemon starts again.
+        """
+        if self.mind is None or not (self.mind.serving or self._restarting is not None):
+            await self.stop(now, "aborted", reason)
+            return
+        if self._inner is not None:
+            await self._inner.stop(now, "aborted", reason)
+            self._values.restore(now)
+        self._let_go(now, reason)
 
     def status(self) -> dict[str, Any]:
         """Where the campaign is, for a page or a progress display."""
@@ -196,7 +225,7 @@ class OuterTuning:
             case Agree() if self._agreed:
                 await self._advance(now, Agreed())
             case Measure() | Await() | Agree():
-                await self._advance(now, await self._observe(now))
+                await self._advance(now, await self._serving.observe(now))
             case _:
                 await self._advance(now, None)
 
@@ -232,7 +261,7 @@ class OuterTuning:
             self._write(now, mind.events)
             mind.events.clear()
             if command != self._command and isinstance(command, Measure | Agree):
-                self._since = -1
+                self._serving.begin()
             self._command = command
             if not isinstance(command, Agree):
                 # Also where nobody answered in time: there is nothing left to say yes to.
@@ -285,12 +314,12 @@ class OuterTuning:
         else:
             self._values.restore(now)
         report = inner.report or {"decision": "aborted", "reasons": ["it ended without a report"]}
-        await self._advance(now, TunedHot(report, await self._state()))
+        await self._advance(now, TunedHot(report, await self._serving.state()))
 
     async def _restart(self, now: float, command: Restart) -> None:
         if self._mind_of().stopping and self._restarting is None and command.kind != "rollback":
             unwanted = RestartResult("refused", "preflight", "the campaign is being stopped")
-            await self._advance(now, Restarted(unwanted, await self._state()))
+            await self._advance(now, Restarted(unwanted, await self._serving.state()))
             return
         if self._restarting is None:
             self._moving()
@@ -307,7 +336,7 @@ class OuterTuning:
             await asyncio.sleep(0)
             return
         result = self._restarting.result()
-        state = None if result.outcome == "down" else await self._state()
+        state = None if result.outcome == "down" else await self._serving.state()
         if state is None and result.outcome != "down" and self._state_tries < STATE_TRIES:
             self._state_tries += 1
             return
@@ -319,32 +348,6 @@ class OuterTuning:
             self._boot_id = state.boot_id
         await self._advance(now, Restarted(result, state))
 
-    async def _observe(self, now: float) -> Observation:
-        state = await self._state()
-        page: RequestPage | None = None
-        if state is not None:
-            try:
-                page = await self._control.requests(max(self._since, 0))
-            except EngineError:
-                page = None
-        if page is not None:
-            if self._since < 0:
-                # What finished before the stint began says nothing about it.
-                page = RequestPage(page.now, page.next_since, 0, (), page.gaps)
-            self._since = page.next_since
-        seen = self._gauges(now)
-        return Observation(
-            state,
-            page,
-            seen.running,
-            seen.waiting,
-            seen.temperature,
-            seen.watts,
-            seen.npus,
-            seen.errors,
-            seen.alert,
-        )
-
     # ------------------------------------------------------------------ small things
 
     @property
@@ -355,11 +358,13 @@ class OuterTuning:
         assert self.mind is not None, "the outer loop has not begun"
         return self.mind
 
-    async def _state(self) -> EngineState | None:
-        try:
-            return await self._control.state()
-        except EngineError:
-            return None
+    def _let_go(self, now: float, reason: str) -> None:
+        mind = self._mind_of()
+        self._pending = self._inner = None
+        mind.leave(now, f"{reason}: what serves is left as it is until the daemon starts again")
+        self._write(now, mind.events)
+        mind.events.clear()
+        self.report = mind.final_report
 
     def _ask(self, kind: Any, text: str) -> None:
         if self._pending is None:

@@ -18,7 +18,7 @@ from sim.cold_story import HONOURED
 from sim.node import Node
 from sim.scenario import SCENARIOS
 from sim.server_arguments import settings_of
-from sim.virtual_time import live
+from sim.virtual_time import NodeClock, live
 from store import open_store
 from store.models import JournalEntry
 from tuner.outer.messages import Measure
@@ -73,6 +73,7 @@ class Stand:
             may_restart=may_restart,
             moving=lambda: self.lock.release(),
             moved=self._moved,
+            clock=NodeClock(self.node),
         )
 
     def _moved(self, boot_id: str) -> str | None:

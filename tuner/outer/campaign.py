@@ -86,6 +86,13 @@ class OuterCampaign(Steps):
         """End it: what was begun is finished, then the incumbent comes back."""
         self._stopping = self._stopping or (decision, reason)
 
+    def leave(self, now: float, reason: str) -> None:
+        """End it at once, with what serves left as it is."""
+        self._now = now
+        self._walk.close()
+        self._close_open("aborted", reason)
+        self._end("aborted", reason)
+
     def step(
         self, now: float, seen: Seen | None, *, open_at: Callable[[float], bool] = lambda _: True
     ) -> OuterCommand | None:
@@ -256,9 +263,7 @@ class OuterCampaign(Steps):
     def _home(self, over: Over) -> Walk:
         """Back to the incumbent, whatever the budget and the hour."""
         decision, reason = over.decision, over.reason
-        for trial in self.trials:
-            if trial.state in ("proposed", "serving"):
-                self._close(trial, "aborted" if decision == "aborted" else "inconclusive", reason)
+        self._close_open(decision, reason)
         self.phase = "return"
         if self._hands_off:
             self._end(decision, reason)
@@ -278,6 +283,11 @@ class OuterCampaign(Steps):
             if isinstance(held, Held) and held.reason is not None:
                 reason = f"{reason}; the incumbent's hot values could not be put back: {held.reason}"
         self._end(decision, reason)
+
+    def _close_open(self, decision: Decision, reason: str) -> None:
+        for trial in self.trials:
+            if trial.state in ("proposed", "serving"):
+                self._close(trial, "aborted" if decision == "aborted" else "inconclusive", reason)
 
     def _end(self, decision: Decision, reason: str) -> None:
         self.phase = "ended"
