@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SEEDS = range(1, 21)
 MOST_OF_THE_GUIDE = 0.85
-"""Share of the best gain over all lanes that a campaign with restarts is to reach."""
+"""Share of the best gain of hot and start-up settings that a campaign with restarts is to reach."""
 
 
 def simulated() -> bool:
@@ -75,7 +75,7 @@ def host_ttft() -> bool:
 
 
 def guide() -> bool:
-    """Seeds 1 to 20 of the 235B guide with 4 restarts, over all lanes; and what the guide's own values gain there."""
+    """Seeds 1 to 20 of the 235B guide with 4 restarts; and what the guide's own values gain there."""
     from bench import cold_truth
     from bench.truth import Truth
     from sim.scenario import LAUNCH

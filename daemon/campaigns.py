@@ -6,15 +6,17 @@ import asyncio
 import importlib
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from change.engine import EngineControl, EngineError, Values
+from change.host import HostError
 from change.host_knobs import HOST_KNOBS
 from change.journal import Journal
 from change.lock import EngineLock, LockError
 from change.restart.order import ColdLane
+from change.steps import ChangeRefused
 from collectors.history import History
 from daemon.config import TuneSection
 from daemon.lanes import HostSide, LaneControl
@@ -57,10 +59,12 @@ class Campaigns:
         clock: Callable[[], float] = time.time,
         cold_lane: ColdLane | None = None,
         restart: RestartSection | None = None,
+        reapply_host: Callable[[float], Awaitable[object]] | None = None,
     ) -> None:
         """`own_card` says which NPUs are the engine's, None for unknown; `host` is the lane whose knobs are tried too.
 
-        `cold_lane` restarts the engine, `restart` says when and at what price.
+        `cold_lane` restarts the engine, `restart` says when and at what price; `reapply_host` sets anew after it what
+        was promoted on the host.
 
         `ended` is called after each campaign, so that a change it left open is ended when that is possible.
         """
@@ -82,6 +86,7 @@ class Campaigns:
         self._clock = clock
         self._cold_lane = cold_lane
         self._restart = RestartSection() if restart is None else restart
+        self._reapply_host = reapply_host
         self._tuning: Tuning | OuterTuning | None = None
         self._locks: list[EngineLock] = []
         self._last_minute: int | None = None
@@ -140,6 +145,12 @@ class Campaigns:
                 "restarts are asked for and nothing here may restart the engine: set tune.restarts to 0, or configure "
                 "how this engine is started"
             )
+        of_host = sorted(HOST_KNOBS.keys() & {*settings.knobs})
+        if outer.restarts and of_host:
+            raise Refused(
+                f"tune.knobs names {', '.join(of_host)} and tune.restarts is {outer.restarts}: a campaign with "
+                "restarts does not try the host's knobs; set tune.restarts to 0, or name knobs of the engine only"
+            )
         # Only now and in a thread: the tuner's libraries are large, and a daemon that only watches needs none of them.
         await asyncio.to_thread(importlib.import_module, "daemon.tuning")
         from daemon.gauges import history_gauges
@@ -168,6 +179,7 @@ class Campaigns:
                     may_restart=self._restart.open_at,
                     moving=self._release,
                     moved=self._follow,
+                    came_up=self._put_host_back,
                 )
             else:
                 lanes = await self._lanes(mode, settings.knobs)
@@ -259,6 +271,18 @@ class Campaigns:
         except Refused as error:
             return str(error)
         return None
+
+    async def _put_host_back(self, now: float) -> None:
+        """Set anew what was promoted on the host, whose threads are others since the restart."""
+        if self._reapply_host is None:
+            return
+        try:
+            await self._reapply_host(now)
+        except (HostError, EngineError, LockError, ChangeRefused, StoreError) as error:
+            self._notices.say(
+                "host lane",
+                f"what was promoted on the host is not set on the engine that started again: {error}",
+            )
 
     def _asked(self, id: str) -> Tuning | OuterTuning:
         pending = self.pending()

@@ -101,7 +101,9 @@ def outer_campaign(
     store: Store | None = None,
     make_proposer: MakeProposer = Proposer,
 ) -> tuple[dict[str, Any], Node, OuterTuning]:
-    """Run one campaign over all lanes with up to `restarts` restarts; returns its report, the node and the driver.
+    """Run one campaign over hot values and start-up settings; returns its report, the node and the driver.
+
+    It makes up to `restarts` restarts, and does not try the host's knobs.
 
     Raises `ValueError` for a scenario without start-up settings.
     """
@@ -133,7 +135,7 @@ def outer_campaign(
 
 
 async def to_the_end(node: Node, tuning: OuterTuning) -> None:
-    """Drive a campaign over all lanes in the node's time, a tick each second."""
+    """Drive a campaign with restarts in the node's time, a tick each second."""
     while not tuning.done:
         await asyncio.sleep(1.0)
         await tuning.tick(node.now)

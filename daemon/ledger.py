@@ -20,6 +20,8 @@ from tuner.settings import Slo, TuneSettings
 from tuner.workload import SIMILAR, distance
 
 MOST_PAST = 3
+COLD_TRIAL = "cold_trial"
+"""The setting that names the candidate of a cold campaign inside which a hot one ran."""
 KEPT_EVENTS = 2000
 """Events that may wait for the store; a campaign that cannot be recorded beyond that is stopped."""
 
@@ -27,11 +29,14 @@ KEPT_EVENTS = 2000
 class Ledger:
     """The store's side of one campaign."""
 
-    def __init__(self, store: Store, engine: str, parent: int | None = None) -> None:
-        """`parent` is the cold campaign that this one runs inside, if any."""
+    def __init__(
+        self, store: Store, engine: str, parent: int | None = None, cold_trial: int | None = None
+    ) -> None:
+        """`parent` is the cold campaign that this one runs inside, if any, `cold_trial` the candidate that serves."""
         self._store = store
         self._engine = engine
         self._parent = parent
+        self._cold_trial = cold_trial
         self._waiting: list[tuple[float, Event | OuterEvent]] = []
         self._options: Options = {}
         self.campaign_id: int | None = None
@@ -55,7 +60,8 @@ class Ledger:
             phase="look",
             objective={"name": settings.objective.name, "quantile": settings.objective.quantile},
             settings={**asdict(settings), "slo": asdict(slo)}
-            | ({} if outer is None else {"outer": asdict(outer)}),
+            | ({} if outer is None else {"outer": asdict(outer)})
+            | ({} if self._cold_trial is None else {COLD_TRIAL: self._cold_trial}),
             incumbent=worded(state.values, state.options),
             fingerprint={},
             calibration={},
@@ -92,7 +98,8 @@ class Ledger:
     def past_winners(self, fingerprint: Mapping[str, float]) -> list[dict[str, float]]:
         """Winners of this engine's earlier campaigns whose workload was like this one, nearest first.
 
-        One with a text that is no choice any more is left out.
+        One with a text that is no choice any more is left out, and one found under start-up settings that were being
+        tried: they are not what serves now.
         """
         with self._store.reading() as session:
             own = select(Campaign).where(
@@ -103,6 +110,7 @@ class Ledger:
                 (apart, row.id, dict(row.report["winner"]))
                 for row in rows
                 if row.report
+                and COLD_TRIAL not in row.settings
                 and row.report.get("winner")
                 and (apart := distance(row.fingerprint, fingerprint)) < SIMILAR
             )

@@ -105,6 +105,7 @@ class Daemon:
             clock=clock,
             cold_lane=self._cold,
             restart=config.engine.restart,
+            reapply_host=host.reapply,
         )
         self._watch = EngineWatch(
             self._control,

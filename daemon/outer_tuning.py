@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
@@ -56,7 +56,8 @@ class OuterTuning:
     """One campaign over start-up settings and hot values; call `tick` once a second until `done`.
 
     To its caller it is what `Tuning` is. `may_restart` tells whether the maintenance window is open; `moved` is told
-    the boot id after each restart and says why the campaign may not go on there. Raises nothing but programming errors.
+    the boot id after each restart and says why the campaign may not go on there; `came_up` is called before that, with
+    the engine's lock free. Raises nothing but programming errors.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class OuterTuning:
         may_restart: Callable[[float], bool] = lambda _: True,
         moving: Callable[[], None] = lambda: None,
         moved: Callable[[str], str | None] = lambda _: None,
+        came_up: Callable[[float], Awaitable[None]] | None = None,
         clock: Clock | None = None,
     ) -> None:
         if mode == "observe":
@@ -100,6 +102,7 @@ class OuterTuning:
         self._may_restart = may_restart
         self._moving = moving
         self._moved = moved
+        self._came_up = came_up
         self._clock: Clock = WallClock() if clock is None else clock
         self._boot_id: str | None = None
         self._ledger = Ledger(store, engine)
@@ -298,6 +301,7 @@ class OuterTuning:
                 timer=self._timer,
                 make_proposer=self._make_proposer,
                 parent=self.campaign_id,
+                cold_trial=command.trial,
             )
         inner = self._inner
         if inner.pending is not None and inner.pending.kind == "campaign":
@@ -343,6 +347,9 @@ class OuterTuning:
         self._restarting = None
         if state is not None:
             self._values.note_launch(state, now)
+            if self._came_up is not None and state.boot_id != self._boot_id:
+                # While nobody has the engine's lock, and before anything is measured on it.
+                await self._came_up(now)
             if (trouble := self._moved(state.boot_id)) is not None:
                 self._mind_of().stop("aborted", trouble)
             self._boot_id = state.boot_id

@@ -79,6 +79,7 @@ class Tuning:
         make_proposer: MakeProposer = Proposer,
         lanes: LaneControl | None = None,
         parent: int | None = None,
+        cold_trial: int | None = None,
     ) -> None:
         """`lanes` adds the host's knobs to those of `control`, whose engine it talks to."""
         if mode == "observe":
@@ -96,7 +97,7 @@ class Tuning:
         self._seed = seed
         self._timer = timer
         self._make_proposer = make_proposer
-        self._ledger = Ledger(store, engine, parent)
+        self._ledger = Ledger(store, engine, parent, cold_trial)
         self._state: EngineState | None = None
         self._since = -1
         self._trials: TrialJournal | None = None
