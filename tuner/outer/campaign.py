@@ -17,7 +17,7 @@ from change.server import Settings
 from tuner.messages import Decided, Decision, Observation
 from tuner.outer.alternation import USUAL_SD
 from tuner.outer.budget import TO_FINISH
-from tuner.outer.memory import StartMemory, changed
+from tuner.outer.memory import Start, StartMemory, changed
 from tuner.outer.messages import (
     Agree,
     Agreed,
@@ -63,6 +63,8 @@ class OuterCampaign(Steps):
         usual_sd: float = USUAL_SD,
     ) -> None:
         """Begin with the engine's effective start-up settings and hot values; `past` are winners of earlier ones."""
+        # The engine serves with these, whatever is remembered of other starts.
+        memory.add(Start(dict(cold), dict(cold), "served"))
         super().__init__(settings, outer, slo, cold, state, memory, usual_sd)
         self._proposer = ColdProposer(cold, outer, memory, past)
         self._walk: Walk = self._whole()

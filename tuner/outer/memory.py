@@ -25,11 +25,17 @@ MEMORY_KNOBS = (
 PRIOR_FAILURES = 0.1
 PRIOR_STARTS = 1.0
 FAILURE_WEIGHT = 4.0
-"""How many starts that served an out-of-memory that dominates weighs: one of it is nearly proof."""
+"""How many starts that served an out-of-memory weighs: one is nearly proof for whatever wants as much or more."""
+FLUKE_WEIGHT = 0.5
+"""The same where a start that wanted as much has served: several are needed to speak against others."""
 MOST_RISK = 0.5
+IDLE_FREE = 0.9
+"""Share of a card that is free at least where nobody holds any of it: the driver takes a few percent."""
 _MEMORY = re.compile(
     r"out of memory|no available memory|available kv cache memory|free memory on device|oom", re.I
 )
+_FREE = re.compile(r"free memory on device \(([\d.]+)/([\d.]+) GiB\)", re.I)
+"""vLLM's word where less is free at start, before it has allocated anything, than it was asked to take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +49,11 @@ class Start:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether it failed for want of device memory."""
-        return self.outcome == "failed" and _MEMORY.search(self.reason) is not None
+        """Whether it failed for want of device memory that no one else had."""
+        if self.outcome != "failed" or _MEMORY.search(self.reason) is None:
+            return False
+        free = _FREE.search(self.reason)
+        return free is None or float(free[1]) >= IDLE_FREE * float(free[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +113,17 @@ class StartMemory:
             if start.outcome == "served" and _wants_no_more(settings, start.settings):
                 starts += 1.0
             elif start.out_of_memory and _wants_no_more(start.settings, settings):
-                failures += FAILURE_WEIGHT
-                starts += FAILURE_WEIGHT
+                weight = FLUKE_WEIGHT if self._contradicted(start) else FAILURE_WEIGHT
+                failures += weight
+                starts += weight
         return failures / starts
+
+    def _contradicted(self, failed: Start) -> bool:
+        """Whether as much memory or more served at another time: then it was not for what was asked for alone."""
+        return any(
+            start.outcome == "served" and _wants_no_more(failed.settings, start.settings)
+            for start in self._starts
+        )
 
     def against(self, settings: Settings, incumbent: Settings) -> str | None:
         """Why these are not worth a restart, or None."""

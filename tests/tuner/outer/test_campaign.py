@@ -158,3 +158,8 @@ def test_a_stop_at_any_step_ends_with_the_incumbent(kind: type[OuterCommand]) ->
 def test_a_person_may_allow_none_or_at_least_three_restarts() -> None:
     with pytest.raises(ValueError, match="at least 3"):
         OuterSettings(2)
+
+
+def test_the_incumbent_counts_as_a_start_that_served() -> None:
+    world = walk(by_block(b64=0.4), [Start(LAUNCH, {}, "failed", "NPU out of memory")])
+    assert world.run()["decision"] == "promoted"

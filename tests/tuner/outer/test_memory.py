@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,3 +71,18 @@ def test_a_knob_that_took_no_hold_is_marked_and_its_other_values_are_not_tried()
 
 def test_what_the_engine_says_nothing_of_is_not_held_against_it() -> None:
     assert unlike({"block_size": 64, "async_scheduling": True}, {"block_size": 64.0}) == []
+
+
+def test_a_lack_of_memory_at_what_serves_elsewhere_does_not_veto_everything() -> None:
+    memory = StartMemory([failed(block_size=64), served()])
+    assert memory.against({**BASE, "block_size": 32}, BASE) is None
+    assert memory.against({**BASE, "batch_max_tokens": 8192}, BASE) is None
+    again = StartMemory([served(), *(failed(block_size=size) for size in (8, 16, 64, 256))])
+    assert again.risk({**BASE, "block_size": 32}) > MOST_RISK
+
+
+@pytest.mark.parametrize(("free", "learned"), [(3.1, False), (20.0, False), (28.6, True)])
+def test_a_card_that_others_held_says_nothing_of_the_settings(free: float, learned: bool) -> None:
+    reason = f"Free memory on device ({free}/29.5 GiB) on startup is less than desired NPU memory utilization (0.98)"
+    memory = StartMemory([failed(reason, gpu_memory_utilization=0.98)])
+    assert (memory.risk({**BASE, "gpu_memory_utilization": 0.99}) > MOST_RISK) == learned
