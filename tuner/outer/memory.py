@@ -79,6 +79,16 @@ def unlike(requested: Settings, effective: Settings) -> list[Mark]:
     ]
 
 
+def taken(requested: Settings, effective: Settings, marks: Sequence[Mark]) -> dict[str, Setting]:
+    """What is in effect in the words of the request: as asked, however the engine spells it, but for `marks`."""
+    as_asked = {name: value for name, value in requested.items() if name in effective}
+    return {
+        **effective,
+        **as_asked,
+        **{mark.knob: mark.effective for mark in marks if mark.effective is not None},
+    }
+
+
 class StartMemory:
     """Starts seen so far, of this campaign and of earlier ones."""
 

@@ -9,7 +9,7 @@ from change.engine import EngineState
 from change.server import Setting, Settings
 from tuner.messages import Decided, Decision, Observation
 from tuner.outer.budget import Spent
-from tuner.outer.memory import Start, StartMemory, changed, unlike
+from tuner.outer.memory import Mark, Start, StartMemory, changed, taken
 from tuner.outer.messages import (
     Await,
     Held,
@@ -133,23 +133,26 @@ class Steps:
             self._hands_off = True
             raise Over("aborted", f"nothing serves: {result.reason}")
         self._state = restarted.state
+        moved = changed(asked, self._cold)
+        # The lane compares, as it knows how an engine spells things and what was left to it.
+        marks = [Mark(m.knob, m.requested, m.effective) for m in result.mismatches if m.knob in moved]
         if result.outcome == "returned":
             self._serving = 0
-            if result.mismatches and trial is not None:
+            if marks and trial is not None:
                 # It started, and not as asked: that is known of the knob, whatever else is tried with it.
-                trial.effective = {**asked, **{wrong.knob: wrong.effective for wrong in result.mismatches}}
+                trial.effective = taken(asked, asked, marks)
                 self._remember(asked, trial.effective, "served", result.phase, result.reason)
-                return "; ".join(map(str, unlike(asked, trial.effective)))
+                return "; ".join(map(str, marks))
             if trial is not None:
                 self._remember(asked, {}, "failed", result.phase, result.reason)
             return f"failed at {result.phase}: {result.reason}"
         self._serving = 0 if trial is None else trial.number
-        self._remember(asked, result.effective, "served", result.phase, result.reason)
+        self._remember(asked, taken(asked, result.effective, marks), "served", result.phase, result.reason)
         if trial is None:
             return None
         trial.effective = dict(result.effective)
-        if wrong := unlike(asked, result.effective):
-            return "; ".join(map(str, wrong))
+        if marks:
+            return "; ".join(map(str, marks))
         gated = ANSWERING.intersection(changed(asked, self._cold))
         if gated and result.accuracy != "passed":
             return f"{', '.join(sorted(gated))} changes answers and no accuracy gate was passed"

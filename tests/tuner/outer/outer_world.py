@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from change.engine import EngineState
-from change.restart.order import Accuracy, Outcome, RestartResult
+from change.restart.order import Accuracy, Mismatch, Outcome, RestartResult
 from change.server import Setting, Settings
 from tuner.messages import Observation
 from tuner.objective import scale
@@ -88,6 +88,7 @@ class World:
         self.mind = mind
         self.outcomes: list[tuple[Outcome, str]] = []
         self.effective: Callable[[Settings], Settings] = dict
+        self.mismatches: Callable[[Settings], tuple[Mismatch, ...]] = lambda _: ()
         self.problems: Callable[[Settings], tuple[str, ...]] = lambda _: ()
         self.hot = "kept"
         self.open: Callable[[float], bool] = lambda _: True
@@ -122,8 +123,14 @@ class World:
             case Restart():
                 outcome, reason = self.outcomes.pop(0) if self.outcomes else ("served", "it serves")
                 down = 0.0 if outcome == "refused" or command.kind == "promotion" else 300.0
+                if outcome == "served" and (wrong := self.mismatches(command.settings)):
+                    outcome, reason = "returned", "; ".join(map(str, wrong))
+                else:
+                    wrong = ()
                 effective = self.effective(command.settings) if outcome == "served" else LAUNCH
-                result = RestartResult(outcome, "load", reason, effective, {}, down, accuracy=self.accuracy)
+                result = RestartResult(
+                    outcome, "load", reason, effective, {}, down, accuracy=self.accuracy, mismatches=wrong
+                )
                 return Restarted(result, None if outcome == "down" else replace(STATE, boot_id=str(self.now)))
             case Hold():
                 return Held(STATE)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from change.restart.order import Accuracy
+from change.restart.order import Accuracy, Mismatch
 from change.server import Settings
 from tests.tuner.outer.outer_world import HOT, LAUNCH, by_block, walk
-from tuner.outer.memory import Start
-from tuner.outer.messages import Await, Check, Hold, OuterCommand, Restart, TuneHot
+from tuner.outer.memory import Start, StartMemory
+from tuner.outer.messages import Await, Check, Hold, OuterCommand, Restart, StartSeen, TuneHot
 from tuner.outer.settings import OuterSettings
 
 
@@ -59,7 +59,9 @@ def test_an_effect_that_does_not_come_back_is_not_promoted() -> None:
 
 def test_a_value_without_a_hold_is_invalid_before_it_is_measured() -> None:
     world = walk(by_block(b64=5.0, b32=5.0))
-    world.effective = lambda settings: {**settings, "block_size": 128}
+    world.mismatches = lambda settings: tuple(
+        Mismatch(name, value, 128) for name, value in settings.items() if name == "block_size"
+    )
     report = world.run()
     first = report["cold"]["trials"][0]
     assert first["state"] == "invalid" and "the engine has 128" in first["reason"] and first["effect"] is None
@@ -163,3 +165,14 @@ def test_a_person_may_allow_none_or_at_least_three_restarts() -> None:
 def test_the_incumbent_counts_as_a_start_that_served() -> None:
     world = walk(by_block(b64=0.4), [Start(LAUNCH, {}, "failed", "NPU out of memory")])
     assert world.run()["decision"] == "promoted"
+
+
+def test_what_the_lane_takes_for_the_same_is_not_held_against_a_candidate_or_its_knobs() -> None:
+    world = walk(by_block(b64=0.4, b32=0.2))
+    spelled: Settings = {"gpu_memory_utilization": 0.8999, "batch_max_tokens": "8k"}
+    world.effective = lambda settings: {**LAUNCH, **settings, **spelled}
+    report = world.run()
+    assert report["decision"] == "promoted"
+    assert world.mind._memory.marks == {}
+    starts = [event for event in world.mind.events if isinstance(event, StartSeen)]
+    assert starts and StartMemory([Start(s.settings, s.effective, s.outcome) for s in starts]).marks == {}
