@@ -105,7 +105,8 @@ def test_all_of_the_incumbent_serves_again(tmp_path: Path, point: str, first: st
     assert stand.incumbents()
     assert stand.cold.server.starts == before + 1 and not stand.cold.server.two_at_once
     assert stand.node.failed_requests == 0
-    assert all(row.ended is not None for row in (*stand.rows(Campaign), *stand.rows(Trial)))
+    assert all(campaign.ended is not None for campaign in stand.rows(Campaign))
+    assert all(trial.ended is not None for trial in stand.rows(Trial))
     # And nothing is done twice.
     NextProcess(stand, tmp_path).settle(first)
     assert stand.incumbents() and stand.cold.server.starts == before + 1

@@ -13,6 +13,7 @@ from daemon.headless import START, outer_campaign
 from sim.cold_story import HONOURED
 from sim.scenario import SCENARIOS
 from sim.server_arguments import settings_of
+from sim.server_ground import SimulatedGround
 from sim.virtual_time import live
 from store.models import Campaign, ColdStart, JournalEntry, Pair, Trial
 from store.queries import newest_campaign
@@ -161,6 +162,21 @@ def test_a_stop_over_a_candidate_brings_the_start_up_settings_back(tmp_path: Pat
     report = stand.tuning.report
     assert report is not None and report["decision"] == "aborted" and report["restarts"] == 2
     assert all(entry.state == "closed" for entry in stand.rows(JournalEntry))
+
+
+def test_a_way_back_that_is_refused_is_said_and_made_as_soon_as_it_can_be(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    stand.until(stand.trial_is_measured)
+    ground = stand.cold.parts.ground
+    assert isinstance(ground, SimulatedGround)
+    ground.disk_bytes = 0
+    live(stand.node, stand.tuning.stop(stand.node.now, "aborted", "a person stopped it"))
+    assert stand.tuning.report is not None
+    assert "the incumbent did not come back: the disk has 0.00 GiB left" in stand.tuning.report["reasons"][-1]
+    stand.lock.release()
+    stand.cold.lane.look_again()
+    live(stand.node, stand.cold.lane.tick(stand.node.now))
+    assert stand.incumbents()
 
 
 def test_a_promotion_given_up_in_probation_goes_back_once_and_for_all(tmp_path: Path) -> None:
