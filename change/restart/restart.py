@@ -23,7 +23,7 @@ from change.restart.order import Outcome, Phase, RestartOrder, RestartResult
 from change.restart.parts import Parts, PhaseFailed
 from change.restart.preflight import objections
 from change.restart.record import Good, evidence, good_of, proved_now, written_change, written_good
-from change.restart.way_back import end_failed, open_gate, start_good
+from change.restart.way_back import end_failed, give_up, open_gate, serves_on, start_good
 from change.server import LaunchCommand, ProcessMark, ServerError, ServerState
 from store import StoreError
 from store.models import JournalEntry
@@ -41,6 +41,7 @@ class Restart:
         self._trial: JournalEntry | None = None
         self._entry: int | None = None
         self._owned: tuple[ProcessMark, ...] = ()
+        self._identity: str | None = None
         self._starts = 0
         self._start = self._new_start()
         self._stopped = self._let_in = False
@@ -59,6 +60,7 @@ class Restart:
             now_command = plain(await parts.server.command())
             good = await self._last_good(now_command, state)
             self._owned = await parts.ground.family(state.processes)
+            self._identity = state.identity if state.running else None
             in_place = self._trial is not None and state.running and same(order.command, now_command)
             if in_place and order.kind != "trial":
                 return await self._promote_in_place(good, now_command, state)
@@ -242,6 +244,9 @@ class Restart:
             course.gate_open()
             self._close("undone", None, f"nothing was stopped: {failed}")
             return self._result("refused", failed.phase, str(failed), failed=failed)
+        if failed.phase == "stop" and await self._spared():
+            self._close("undone", None, f"nothing was stopped: {failed}", failed_in="stop")
+            return self._result("refused", "stop", f"{failed}; it serves on", failed=failed)
         outcome: Outcome = "returned"
         reason = str(failed)
         kept: Sequence[str] = tail
@@ -249,17 +254,30 @@ class Restart:
         if second is None:
             reason += "; the last known good serves again"
         else:
-            outcome = "down"
-            reason += f"; the last known good did not come back either ({second.phase}): {second}"
             kept = (*tail[-50:], *self._start.tail[-100:])
-            with contextlib.suppress(ServerError):
-                await parts.server.stop(grace_seconds=parts.settings.grace_seconds)
-            parts.alert(f"no engine serves: {reason}; nothing more is tried")
+            stands = await give_up(parts, course, self._keeper, good, second)
+            if stands is None:
+                reason += (
+                    f"; the last known good serves again, though not as it should ({second.phase}): {second}"
+                )
+                parts.alert(reason)
+            else:
+                outcome = "down"
+                reason += f"; the last known good did not come back either ({second.phase}): {second}"
+                parts.alert(f"{stands}: {reason}; nothing more is tried")
             course.gate_open()
         self._close("undone", None, f"{failed.phase}: {reason}", log=list(kept), failed_in=failed.phase)
         if self._trial is not None:
             self._end_trial("a later restart failed")
         return self._result(outcome, failed.phase, reason, failed=failed, log=tuple(kept), sign=sign)
+
+    async def _spared(self) -> bool:
+        """Whether the engine whose end failed serves on: there is nothing to come back from then."""
+        try:
+            return await serves_on(self._parts, self._course, self._keeper, self._identity)
+        except ServerError as error:
+            self._course.say(f"whether it serves on is not known: {error}")
+            return False
 
     async def _return(self, good: Good) -> PhaseFailed | None:
         """Start the last known good; returns what kept it from serving, or None."""

@@ -1,0 +1,170 @@
+"""An engine that cannot be ended, and stores and gates that fail on the way back: what serves goes on to serve."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from change.engine import EngineError
+from change.restart.command import same
+from change.restart.recovery import recover
+from change.server import ServerError
+from tests.change.restart.stand import Stand
+
+
+def refuse(stand: Stand, times: int) -> list[float]:
+    """The hand refuses the next stops; returns when each was ordered."""
+    asked: list[float] = []
+    real = stand.server.stop
+
+    async def stop(*, grace_seconds: float) -> None:
+        asked.append(stand.clock.now())
+        if len(asked) <= times:
+            raise ServerError("permission denied")
+        await real(grace_seconds=grace_seconds)
+
+    stand.server.stop = stop  # type: ignore[method-assign]
+    return asked
+
+
+@pytest.mark.parametrize("times", [1, 2, 1000])
+def test_an_engine_that_cannot_be_stopped_serves_on_with_its_gate_open(times: int) -> None:
+    stand = Stand()
+    before = stand.server.run
+    asked = refuse(stand, times)
+    result = stand.restart(block_size=64)
+    assert (result.outcome, result.phase) == ("refused", "stop")
+    assert "permission denied" in result.reason
+    assert stand.server.run is before
+    assert stand.serves(block_size=128)
+    assert len(asked) == 1
+    assert result.down_seconds < 30
+    (entry,) = stand.entries()
+    assert (entry.state, entry.outcome) == ("closed", "undone")
+
+
+def test_one_that_ends_after_all_though_its_stop_failed_is_brought_back() -> None:
+    stand = Stand()
+    real = stand.server.stop
+
+    async def stop(*, grace_seconds: float) -> None:
+        await real(grace_seconds=grace_seconds)
+        stand.server.stop = real  # type: ignore[method-assign]
+
+    async def stop_later(*, grace_seconds: float) -> None:
+        stand.server.stop = stop  # type: ignore[method-assign]
+        stand.server.run = replace(stand.server.run, ends_at=stand.clock.now() + 30.0, exit_code=0)
+        raise ServerError("the hand did not answer in time")
+
+    stand.server.stop = stop_later  # type: ignore[method-assign]
+    result = stand.restart(block_size=64)
+    assert result.outcome == "returned"
+    assert stand.serves(block_size=128)
+    assert stand.server.starts == 1
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_failed_start_that_is_not_ended_at_once_is_ended_and_the_last_known_good_started(
+    times: int,
+) -> None:
+    stand = Stand()
+    good = stand.server.run.command
+    stand.server.faults = ["slo"]
+    seen: list[int] = []
+    real = stand.server.stop
+
+    async def stop(*, grace_seconds: float) -> None:
+        seen.append(1)
+        if 2 <= len(seen) <= 1 + times:
+            raise ServerError("busy")
+        await real(grace_seconds=grace_seconds)
+
+    stand.server.stop = stop  # type: ignore[method-assign]
+    result = stand.restart(block_size=64)
+    assert result.outcome == "returned"
+    assert stand.serves(block_size=128)
+    assert same(stand.server.kept, good)
+
+
+def test_a_failed_start_that_can_never_be_ended_is_left_to_its_users_and_said() -> None:
+    stand = Stand()
+    stand.server.faults = ["slo"]
+    seen: list[int] = []
+    real = stand.server.stop
+
+    async def stop(*, grace_seconds: float) -> None:
+        seen.append(1)
+        if len(seen) >= 2:
+            raise ServerError("busy")
+        await real(grace_seconds=grace_seconds)
+
+    stand.server.stop = stop  # type: ignore[method-assign]
+    result = stand.restart(block_size=64)
+    assert result.outcome == "down"
+    assert stand.serves(block_size=64)
+    assert stand.alerts
+    assert "not proved" in stand.alerts[0]
+
+
+def test_a_last_known_good_whose_gate_does_not_open_by_order_is_not_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand = Stand()
+    stand.server.faults = ["out_of_memory"]
+    gate = stand.node.control.gate
+
+    async def shut(state: str, **how: float) -> None:
+        if state == "open":
+            raise EngineError("the plugin does not answer")
+        await gate(state, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stand.node.control, "gate", shut)
+    result = stand.restart(block_size=64)
+    assert result.outcome == "returned"
+    assert stand.server.serving
+    stand.node.advance(stand.node.now + 130.0)
+    assert stand.serves(block_size=128)
+
+
+async def dies(**_: float) -> None:
+    raise KeyboardInterrupt
+
+
+def killed_before_the_stop(stand: Stand, kind: str = "manual", **settings: int) -> None:
+    real, stand.server.stop = stand.server.stop, dies  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        stand.restart(kind, **settings)
+    stand.server.stop = real  # type: ignore[method-assign]
+
+
+def test_a_crash_between_the_note_of_the_stop_and_the_stop_costs_no_restart() -> None:
+    stand = Stand()
+    before = stand.server.run
+    killed_before_the_stop(stand, block_size=64)
+    (entry,) = stand.entries()
+    assert entry.state == "applied"
+    (closed,) = stand.live(recover(stand.parts))
+    assert closed.outcome == "recovered"
+    assert stand.server.run is before
+    assert stand.serves(block_size=128)
+
+
+def test_a_trial_that_was_to_be_ended_is_no_last_known_good() -> None:
+    stand = Stand()
+    stand.restart("trial", block_size=64)
+    killed_before_the_stop(stand, "trial", block_size=32)
+    stand.live(recover(stand.parts))
+    assert stand.serves(block_size=128)
+    assert stand.journal.open_entries("cold") == []
+
+
+def test_recovery_leaves_what_cannot_be_ended_to_its_users() -> None:
+    stand = Stand()
+    stand.restart("trial", block_size=64)
+    asked = refuse(stand, 1000)
+    (closed,) = stand.live(recover(stand.parts))
+    assert len(asked) == 3
+    assert closed.outcome == "undone"
+    assert stand.serves(block_size=64)
+    assert "not proved" in stand.alerts[0]
