@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ class HostGround:
 
     `read_table` asks npu-smi afresh each time, None where it must not be run; `own` tells whether a card is the
     engine's (None: nobody says, and then it is if one of its processes is on it); `disk` is a folder on the disk that
-    logs and store fill.
+    logs fill, `store` one on the store's.
     """
 
     def __init__(
@@ -40,9 +41,10 @@ class HostGround:
         disk: Path,
         read_table: ReadTable | None,
         own: Callable[[str], bool | None],
+        store: Path | None = None,
     ) -> None:
         self._url = url
-        self._disk = disk
+        self._disks = [disk] if store is None else [disk, store]
         self._read_table = read_table
         self._own = own
         self._family: frozenset[int] = frozenset()
@@ -75,11 +77,12 @@ class HostGround:
         return await asyncio.to_thread(_listening, self._url, self._family)
 
     async def disk_free_bytes(self) -> int | None:
-        """Return the free room of the disk."""
-        try:
-            return shutil.disk_usage(self._disk).free
-        except OSError:
-            return None
+        """Return the free room of the fuller disk."""
+        free = []
+        for folder in self._disks:
+            with contextlib.suppress(OSError):
+                free.append(shutil.disk_usage(folder).free)
+        return min(free, default=None)
 
     async def family(self, roots: Sequence[ProcessMark]) -> tuple[ProcessMark, ...]:
         """Return the processes with all their descendants."""

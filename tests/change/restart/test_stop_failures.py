@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from sqlalchemy.orm import Session
 
+from change.apply import change
 from change.engine import EngineError
+from change.journal import Journal, JournalUnwritable
 from change.restart.command import same
 from change.restart.recovery import recover
 from change.server import ServerError
@@ -168,3 +173,84 @@ def test_recovery_leaves_what_cannot_be_ended_to_its_users() -> None:
     assert closed.outcome == "undone"
     assert stand.serves(block_size=64)
     assert "not proved" in stand.alerts[0]
+
+
+class Full:
+    """From the first stop on the store cannot be written, for so many seconds."""
+
+    def __init__(self, stand: Stand, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+        self._stand = stand
+        self._until = 0.0
+        real = stand.server.stop
+
+        async def stop(*, grace_seconds: float) -> None:
+            self._until = self._until or stand.clock.now() + seconds
+            await real(grace_seconds=grace_seconds)
+
+        stand.server.stop = stop  # type: ignore[method-assign]
+        writing = Journal._writing
+
+        @contextmanager
+        def full(journal: Journal) -> Iterator[Session]:
+            if stand.clock.now() < self._until:
+                raise JournalUnwritable("database or disk is full")
+            with writing(journal) as session:
+                yield session
+
+        monkeypatch.setattr(Journal, "_writing", full)
+
+
+@pytest.mark.parametrize("seconds", [60.0, 1e6])
+def test_a_store_that_cannot_be_written_after_the_stop_takes_no_engine_away(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand = Stand()
+    stand.live(
+        change(
+            stand.node.control,
+            stand.journal,
+            {"batch_max_tokens": 512.0},
+            kind="promotion",
+            actor="campaign 3",
+            now=stand.clock.now(),
+            campaign_id=3,
+        )
+    )
+    Full(stand, monkeypatch, seconds)
+    result = stand.restart(block_size=64)
+    assert result.outcome == "returned"
+    assert stand.serves(block_size=128)
+    assert bool(stand.alerts) == (seconds > 1000)
+    monkeypatch.undo()
+    if stand.journal.open_entries("cold"):
+        starts = stand.server.starts
+        stand.live(recover(stand.parts))
+        assert stand.server.starts == starts
+    assert stand.journal.open_entries("cold") == []
+    assert stand.serves(block_size=128)
+
+
+def test_hot_values_that_cannot_be_set_again_do_not_end_the_last_known_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand = Stand()
+    stand.live(
+        change(
+            stand.node.control,
+            stand.journal,
+            {"batch_max_tokens": 512.0},
+            kind="manual",
+            actor="operator",
+            now=stand.clock.now(),
+        )
+    )
+    stand.server.faults = ["out_of_memory"]
+
+    async def refuses(*_: object, **__: object) -> None:
+        raise EngineError("the engine does not answer within 4 s")
+
+    monkeypatch.setattr(stand.node.control, "set_knobs", refuses)
+    result = stand.restart(block_size=64)
+    assert result.outcome == "returned"
+    assert stand.serves(block_size=128)
+    assert "without its hot values" in stand.alerts[0]

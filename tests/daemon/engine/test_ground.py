@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -167,3 +168,17 @@ def test_one_that_shares_the_port_with_the_engine_is_named(tmp_path: Path) -> No
                 assert holder.mark is not None
                 assert holder.mark.pid == (child.pid if found else os.getpid())
                 child.communicate()
+
+
+def test_the_fuller_of_both_disks_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tmp_path / "store"
+    room = {tmp_path: 50, store: 7}
+
+    def usage(folder: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=room[folder])
+
+    monkeypatch.setattr("daemon.engine.ground.shutil.disk_usage", usage)
+    both = HostGround("http://127.0.0.1:1", tmp_path, None, lambda npu: None, store)
+    assert asyncio.run(both.disk_free_bytes()) == 7
+    room[store] = 70
+    assert asyncio.run(both.disk_free_bytes()) == 50
