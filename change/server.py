@@ -94,6 +94,13 @@ class EngineServer(Protocol):
         """
         ...
 
+    async def attend(self) -> None:
+        """Tell whoever puts the engine back by itself that somebody looks after an unfinished change.
+
+        Does nothing where nobody would. Raises `ServerError`.
+        """
+        ...
+
     async def stop(self, *, grace_seconds: float) -> None:
         """Ask the engine to end, wait `grace_seconds`, then kill what is left of it; return once it is gone.
 

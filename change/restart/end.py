@@ -28,6 +28,7 @@ async def close_and_drain(parts: Parts, course: Course, keeper: Keeper) -> int:
         calm = 0
         left: int | None = None
         while parts.clock.now() < deadline:
+            await attend(parts, course)
             left = await parts.probe.inside()
             calm = calm + 1 if left == 0 else 0
             if calm >= _CALM_LOOKS:
@@ -37,6 +38,16 @@ async def close_and_drain(parts: Parts, course: Course, keeper: Keeper) -> int:
             f"{'requests' if left is None else left} still inside after {parts.settings.drain_seconds:g} s"
         )
         return left or 0
+
+
+async def attend(parts: Parts, course: Course) -> None:
+    """Tell the hand that somebody is at work; an older one that does not know the word loses nothing by it."""
+    try:
+        await parts.server.attend()
+    except ServerError as error:
+        if not course.unattended:
+            course.unattended = True
+            course.say(f"the hand does not know that somebody is at work: {error}")
 
 
 async def stop(parts: Parts, course: Course) -> None:

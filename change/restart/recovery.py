@@ -13,6 +13,7 @@ from change.engine import EngineError
 from change.restart.begin import Start
 from change.restart.command import plain, same
 from change.restart.course import Course
+from change.restart.end import attend
 from change.restart.gate import Keeper
 from change.restart.locks import RestartLocks
 from change.restart.parts import Parts, PhaseFailed
@@ -47,6 +48,8 @@ class _Recovery:
     async def run(self) -> list[JournalEntry]:
         # Read under the lock: whoever held it may have closed its own meanwhile.
         journal = self._parts.journal
+        # The drain alone may take longer than a guardian waits for the next daemon.
+        await attend(self._parts, self._course)
         unfinished = journal.open_entries("cold")
         with contextlib.suppress(EngineError):
             # A campaign of another process may live on that boot: its trial is its own to end.

@@ -115,6 +115,9 @@ class DockerServer:
                 return [str(error)]
         return []
 
+    async def attend(self) -> None:
+        """Do nothing: nobody else puts the engine back here."""
+
     async def stop(self, *, grace_seconds: float) -> None:
         """Stop the container; see `EngineServer`.
 

@@ -64,6 +64,9 @@ class HookServer:
         """Nothing that is known beforehand."""
         return []
 
+    async def attend(self) -> None:
+        """Do nothing: nobody else puts the engine back here."""
+
     async def stop(self, *, grace_seconds: float) -> None:
         """Run the program, which returns once the engine is gone."""
         if not (await self._look()).running:

@@ -80,6 +80,9 @@ class KubernetesServer:
         blocked = workload.blocked or (workload.one_by_one if workload.rolls else None)
         return [] if blocked is None else [f"the {workload} cannot be given another command: {blocked}"]
 
+    async def attend(self) -> None:
+        """Do nothing: nobody else puts the engine back here."""
+
     async def stop(self, *, grace_seconds: float) -> None:
         """Scale the one replica to none and wait until its pods are gone; with several replicas do nothing.
 

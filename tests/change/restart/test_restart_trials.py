@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from change.apply import change, rollback
 from change.restart.command import same
@@ -81,6 +82,23 @@ def test_a_daemon_that_dies_while_a_trial_serves_leaves_the_last_known_good() ->
     (closed,) = stand.live(recover(stand.parts))
     assert closed.outcome == "recovered"
     assert stand.serves(block_size=128)
+
+
+def test_recovery_says_that_it_is_at_work_from_its_begin_and_all_along_the_drain() -> None:
+    stand = Stand()
+    stand.restart("trial", block_size=64)
+    stand.server.attended.clear()
+
+    async def inside() -> int:
+        return 3
+
+    stand.probe.inside = inside  # type: ignore[method-assign]
+    begun = stand.node.now
+    stand.live(recover(stand.parts))
+    times = [at - begun for at in stand.server.attended]
+    assert times[0] == 0.0
+    assert times[-1] > 110.0
+    assert max(b - a for a, b in pairwise(times)) < 30.0
 
 
 def test_no_restart_before_an_earlier_one_is_brought_to_an_end() -> None:
