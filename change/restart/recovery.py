@@ -145,7 +145,7 @@ class _Recovery:
             self._close(entry, "recovered", text, figures)
             return
         text = f"{left}, and the last known good did not come back ({trouble.phase}): {trouble}"
-        parts.alert(f"{stands}: {text}; nothing more is tried")
+        parts.alert(f"{stands}: {text}; the daemon tries nothing more")
         self._close(entry, "undone", text, {**figures, "log": list(start.tail), "failed_in": trouble.phase})
 
     async def _open_if_closed(self) -> None:

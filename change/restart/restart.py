@@ -264,7 +264,7 @@ class Restart:
             else:
                 outcome = "down"
                 reason += f"; the last known good did not come back either ({second.phase}): {second}"
-                parts.alert(f"{stands}: {reason}; nothing more is tried")
+                parts.alert(f"{stands}: {reason}; the daemon tries nothing more")
             course.gate_open()
         self._close("undone", None, f"{failed.phase}: {reason}", log=list(kept), failed_in=failed.phase)
         if self._trial is not None:

@@ -233,6 +233,7 @@ def test_when_the_way_back_fails_too_nothing_more_is_tried_and_somebody_is_told(
     assert not stand.server.serving
     assert len(stand.alerts) == 1
     assert "npu_out_of_memory" in stand.alerts[0]
+    assert stand.alerts[0].endswith("the daemon tries nothing more")
     (entry,) = stand.entries()
     assert entry.outcome == "undone"
     assert entry.effective is not None
