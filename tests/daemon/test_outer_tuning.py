@@ -176,6 +176,33 @@ def test_a_stop_over_a_candidate_brings_the_start_up_settings_back() -> None:
     assert all(entry.state == "closed" for entry in stand.rows(JournalEntry))
 
 
+def test_the_end_of_the_daemon_restarts_nothing_and_leaves_the_candidate_to_the_next_start() -> None:
+    stand = Stand()
+
+    async def run() -> None:
+        await stand.until(stand.trial_is_measured)
+        begun = len(stand.lane.kinds)
+        await stand.tuning.leave(stand.node.now, "aborted", "the daemon was stopped")
+        assert len(stand.lane.kinds) == begun
+
+    asyncio.run(run())
+    (campaign,) = [row for row in stand.rows(Campaign) if row.lane == "cold"]
+    assert campaign.ended is None
+
+
+def test_the_end_of_the_daemon_over_the_incumbent_is_a_stop() -> None:
+    stand = Stand()
+
+    async def run() -> None:
+        await stand.until(lambda: stand.tuning.mind is not None)
+        await stand.tuning.leave(stand.node.now, "aborted", "the daemon was stopped")
+
+    asyncio.run(run())
+    assert stand.tuning.report is not None
+    assert stand.tuning.report["decision"] == "aborted"
+    assert stand.lane.kinds == []
+
+
 def test_advise_asks_before_the_campaign_and_before_what_is_to_stay() -> None:
     stand = Stand(mode="advise")
     asked: list[str] = []
