@@ -15,6 +15,7 @@ from change.restart.milestones import Load
 from change.restart.order import Accuracy, Phase
 from change.restart.parts import Parts, PhaseFailed
 from change.restart.ports import ProbeFailed
+from change.restart.redaction import redactor
 from change.server import LaunchCommand, ServerError, ServerState, Settings
 from store import StoreError
 
@@ -77,7 +78,7 @@ class Start:
 
     async def prove(self, what: Begun) -> Proof:
         """Follow it to the point where the gate may open; raises `PhaseFailed`."""
-        await self.load()
+        await self.load(what.command)
         await self._health(what.strict)
         await self._ask("probe", self._parts.probe.one_token, 1)
         await self._ask("warm_up", self._parts.probe.warm_up, self._parts.settings.warm_up_requests)
@@ -86,7 +87,7 @@ class Start:
         effective, remarks = await self._effective(what)
         return Proof(effective, self.accuracy, tuple(remarks))
 
-    async def load(self) -> None:
+    async def load(self, command: LaunchCommand) -> None:
         """Follow the log until the engine serves, has ended, or is overdue."""
         parts, course = self._parts, self._course
         with course.during("load"):
@@ -95,6 +96,7 @@ class Start:
                 parts.settings.step_seconds,
                 parts.clock.now(),
                 parts.judges.classify,
+                redactor(command),
             )
             while True:
                 state = await parts.server.look()
