@@ -132,7 +132,7 @@ class Restart:
     async def _go(self, good: Good, state: ServerState) -> Proof:
         parts, course, order = self._parts, self._course, self._order
         assert self._entry is not None
-        held = await held_by(parts, self._owned)
+        held = await held_by(parts, self._owned, state.running)
         if state.running:
             self._lost = await close_and_drain(parts, course, self._keeper)
         # The engine may end from here on, so that the note of it comes first.

@@ -97,7 +97,7 @@ async def end_failed(
     """
     state = await parts.server.look()
     family = await parts.ground.family(state.processes)
-    held = await held_by(parts, [*owned, *family])
+    held = await held_by(parts, [*owned, *family], state.running)
     if state.running and let_in:
         try:
             await close_and_drain(parts, course, keeper)
