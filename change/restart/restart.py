@@ -210,10 +210,31 @@ class Restart:
         if not await parts.probe.healthy():
             return self._result("refused", "preflight", "the trial that is to stay is not well")
         self._entry = self._write(good, state)
-        parts.journal.mark(self._entry, "applied", parts.clock.now())
         known = dict((self._trial.effective or {}).get("settings") or {})
-        parts.journal.mark(self._entry, "verified", parts.clock.now(), {"settings": known, **self._figures()})
-        await parts.server.keep(command)
+        try:
+            parts.journal.mark(self._entry, "applied", parts.clock.now())
+            parts.journal.mark(
+                self._entry, "verified", parts.clock.now(), {"settings": known, **self._figures()}
+            )
+            await parts.server.keep(command)
+        except (ServerError, StoreError) as error:
+            # Closed now: left verified, recovery would make the promotion that was refused. The trial stays one.
+            self._close("undone", None, f"the trial that serves could not be kept: {error}")
+            return self._result("refused", "open", f"the trial that serves could not be kept: {error}")
+        remarks = []
+        try:
+            await self._promote_hot(self._entry)
+            parts.journal.close(self._entry, "done", parts.clock.now(), "what served as a trial stays")
+            self._end_trial(f"promoted by entry {self._entry}")
+        except (EngineError, StoreError) as error:
+            # It is kept, and the journal says `verified`: recovery completes what is left.
+            parts.alert(f"the promotion stands but is not completed yet: {error}")
+            remarks.append(str(error))
+        reason = "; ".join(["the trial stays: no restart was needed", *remarks])
+        return self._result("served", "open", reason, Proof(known, "not_asked", ()))
+
+    async def _promote_hot(self, entry: int) -> None:
+        parts = self._parts
         proved = proved_now(parts.journal)
         if proved is not None:
             await set_again(
@@ -222,14 +243,9 @@ class Restart:
                 proved.values,
                 proved,
                 trial=False,
-                actor=restart_actor(self._entry),
+                actor=restart_actor(entry),
                 now=parts.clock.now(),
             )
-        parts.journal.close(self._entry, "done", parts.clock.now(), "what served as a trial stays")
-        self._end_trial(f"promoted by entry {self._entry}")
-        return self._result(
-            "served", "open", "the trial stays: no restart was needed", Proof(known, "not_asked", ())
-        )
 
     # ------------------------------------------------------------------ back
 
