@@ -18,7 +18,7 @@ from change.restart.gate import Keeper
 from change.restart.locks import RestartLocks
 from change.restart.parts import Parts, PhaseFailed
 from change.restart.record import command_of, evidence, good_of, processes_of
-from change.restart.way_back import end_failed, give_up, open_gate, serves_on, start_good
+from change.restart.way_back import NOTHING, end_failed, give_up, open_gate, serves_on, start_good
 from change.server import LaunchCommand, ServerState
 from store.models import JournalEntry
 
@@ -146,7 +146,8 @@ class _Recovery:
             return
         text = f"{left}, and the last known good did not come back ({trouble.phase}): {trouble}"
         parts.alert(f"{stands}: {text}; the daemon tries nothing more")
-        self._close(entry, "undone", text, {**figures, "log": list(start.tail), "failed_in": trouble.phase})
+        ended = {"log": list(start.tail), "failed_in": trouble.phase, "left_down": stands == NOTHING}
+        self._close(entry, "undone", text, {**figures, **ended})
 
     async def _open_if_closed(self) -> None:
         parts = self._parts

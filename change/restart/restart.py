@@ -23,7 +23,7 @@ from change.restart.order import Outcome, Phase, RestartOrder, RestartResult
 from change.restart.parts import Parts, PhaseFailed
 from change.restart.preflight import objections
 from change.restart.record import Good, evidence, good_of, proved_now, written_change, written_good
-from change.restart.way_back import end_failed, give_up, open_gate, serves_on, start_good
+from change.restart.way_back import NOTHING, end_failed, give_up, open_gate, serves_on, start_good
 from change.server import LaunchCommand, ProcessMark, ServerError, ServerState
 from store import StoreError
 from store.models import JournalEntry
@@ -266,6 +266,7 @@ class Restart:
         outcome: Outcome = "returned"
         reason = str(failed)
         kept: Sequence[str] = tail
+        stands: str | None = None
         second = await self._return(good)
         if second is None:
             reason += "; the last known good serves again"
@@ -282,7 +283,14 @@ class Restart:
                 reason += f"; the last known good did not come back either ({second.phase}): {second}"
                 parts.alert(f"{stands}: {reason}; the daemon tries nothing more")
             course.gate_open()
-        self._close("undone", None, f"{failed.phase}: {reason}", log=list(kept), failed_in=failed.phase)
+        self._close(
+            "undone",
+            None,
+            f"{failed.phase}: {reason}",
+            log=list(kept),
+            failed_in=failed.phase,
+            left_down=stands == NOTHING,
+        )
         if self._trial is not None:
             self._end_trial("a later restart failed")
         return self._result(outcome, failed.phase, reason, failed=failed, log=tuple(kept), sign=sign)

@@ -26,6 +26,9 @@ ENDS_WITHIN_SECONDS = 10.0
 """Within this an engine without requests has ended that was asked to: if it is well so long, users may come in."""
 
 
+NOTHING = "no engine serves"
+
+
 async def serves_on(parts: Parts, course: Course, keeper: Keeper, identity: str | None) -> bool:
     """Whether that run of the engine serves on though its end was ordered, or may have been; then users are let in.
 
@@ -77,7 +80,7 @@ async def give_up(parts: Parts, course: Course, keeper: Keeper, good: Good, last
         if last.phase != "stop":
             with contextlib.suppress(ServerError):
                 await parts.server.stop(grace_seconds=parts.settings.grace_seconds)
-        return "no engine serves"
+        return NOTHING
     with contextlib.suppress(EngineError):
         await keeper.open()
     course.gate_open()

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from change.apply import change
 from change.engine import EngineError
 from change.journal import Journal, JournalUnwritable
+from change.restart.budget import spent
 from change.restart.command import same
 from change.restart.recovery import recover
 from change.server import ServerError
@@ -254,3 +255,19 @@ def test_hot_values_that_cannot_be_set_again_do_not_end_the_last_known_good(
     assert result.outcome == "returned"
     assert stand.serves(block_size=128)
     assert "without its hot values" in stand.alerts[0]
+
+
+def test_an_engine_that_is_left_down_costs_the_budget_until_it_serves_again() -> None:
+    stand = Stand()
+    stand.server.faults = ["out_of_memory", "init_failure"]
+    result = stand.restart(block_size=64)
+    assert result.outcome == "down"
+    first = spent(stand.journal, stand.node.now).lost_seconds
+    assert first == pytest.approx(result.down_seconds, abs=0.01)
+    stand.node.advance(stand.node.now + 600.0)
+    assert spent(stand.journal, stand.node.now).lost_seconds == pytest.approx(first + 600.0)
+    assert stand.restart(block_size=128).outcome == "served"
+    then = spent(stand.journal, stand.node.now).lost_seconds
+    assert then > first + 600.0
+    stand.node.advance(stand.node.now + 600.0)
+    assert spent(stand.journal, stand.node.now).lost_seconds == pytest.approx(then)
