@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -34,18 +33,7 @@ from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.sections.restart import RestartSection
 from daemon.slo_watch import SloWatch
-
-
-class WallClock:
-    """The daemon's time."""
-
-    def now(self) -> float:
-        """Return Unix seconds."""
-        return time.time()
-
-    async def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass."""
-        await asyncio.sleep(seconds)
+from daemon.wall_clock import WallClock
 
 
 def cold_lane(
@@ -115,7 +103,9 @@ def over(
     parts = Parts(
         server,
         control,
-        HostGround(engine.url, _disk(config), _table_reader(config), config.own_card),
+        HostGround(
+            engine.url, _disk(config), _table_reader(config), config.own_card, _store_folder(config.store_url)
+        ),
         probe,
         clock,
         journal,
@@ -146,6 +136,12 @@ def _disk(config: Config) -> Path:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder if folder.exists() else paths.state_dir()
+
+
+def _store_folder(url: str) -> Path | None:
+    """The folder of an SQLite file; None for a store in memory."""
+    path = Path(url.partition(":///")[2].partition("?")[0].removeprefix("file:"))
+    return path.parent if path.name and path.parent.is_dir() else None
 
 
 def _table_reader(config: Config) -> Callable[[], Awaitable[Table]] | None:

@@ -163,7 +163,7 @@ class Daemon:
         await self.campaigns.tick(now)
 
     async def run(self, listening: socket.socket | None) -> None:
-        """Live until `stop` is set; a running campaign then ends with the incumbent restored.
+        """Live until `stop` is set; a running campaign then ends, with the incumbent restored if that needs no restart.
 
         Start-up settings that are tried then serve on: the way back is a restart, which whoever ends this process
         might not wait for, and which the next one makes. Without a socket nothing is served.
@@ -179,7 +179,8 @@ class Daemon:
                 loops.create_task(supervisor.every("restarts", WATCH_SECONDS, self._cold.tick))
             if listening is not None:
                 loops.create_task(supervisor.keep("web", lambda: self.serve(listening)))
-        await self.campaigns.stop("the daemon was stopped", self._clock(), leaving=True)
+        # A restart may take longer than whoever stops us waits: the next start takes back a candidate that serves.
+        await self.campaigns.stop("the daemon was stopped", self._clock(), may_restart=False)
         if self._cold is not None:
             await self._cold.finish()
         self._store.close()

@@ -172,16 +172,17 @@ class OuterTuning:
                 await self._clock.sleep(1.0)
         self._let_go(now + self._clock.now() - began, f"{reason}; it came to no end within {STOP_SECONDS} s")
 
-    async def leave(self, now: float, reason: str) -> None:
+    async def leave(self, now: float, decision: Decision, reason: str) -> None:
         """End it with the process: at once, also where the way back would take a restart.
 
-        What serves then is left as it is, and the journal brings the incumbent back when the daemon starts again.
+        A start-up candidate that serves goes on serving; its open journal entry has the next start bring the incumbent
+        back. A restart that is under way is the cold lane's to finish.
         """
         if self.mind is None or not (self.mind.serving or self._restarting is not None):
-            await self.stop(now, "aborted", reason)
+            await self.stop(now, decision, reason)
             return
         if self._inner is not None:
-            await self._inner.stop(now, "aborted", reason)
+            await self._inner.stop(now, decision, reason)
             self._values.restore(now)
         self._let_go(now, reason)
 

@@ -15,6 +15,7 @@ from change.restart.milestones import Load
 from change.restart.order import Accuracy, Phase
 from change.restart.parts import Parts, PhaseFailed
 from change.restart.ports import ProbeFailed
+from change.restart.redaction import redactor
 from change.server import LaunchCommand, ServerError, ServerState, Settings
 from store import StoreError
 
@@ -23,7 +24,8 @@ from store import StoreError
 class Begun:
     """What is to be started: with which command, what it must show, and which hot values it gets back.
 
-    `strict` fails for settings that are not in force; a way back only says them.
+    `strict` fails for settings that are not in force, hot values that cannot be set and a store that cannot be written;
+    a way back only says them, as nothing better is left than what it starts.
     """
 
     command: LaunchCommand
@@ -76,8 +78,8 @@ class Start:
 
     async def prove(self, what: Begun) -> Proof:
         """Follow it to the point where the gate may open; raises `PhaseFailed`."""
-        await self.load()
-        await self._health()
+        await self.load(what.command)
+        await self._health(what.strict)
         await self._ask("probe", self._parts.probe.one_token, 1)
         await self._ask("warm_up", self._parts.probe.warm_up, self._parts.settings.warm_up_requests)
         if what.strict and self._parts.judges.golden(what.settings):
@@ -85,7 +87,7 @@ class Start:
         effective, remarks = await self._effective(what)
         return Proof(effective, self.accuracy, tuple(remarks))
 
-    async def load(self) -> None:
+    async def load(self, command: LaunchCommand) -> None:
         """Follow the log until the engine serves, has ended, or is overdue."""
         parts, course = self._parts, self._course
         with course.during("load"):
@@ -94,11 +96,12 @@ class Start:
                 parts.settings.step_seconds,
                 parts.clock.now(),
                 parts.judges.classify,
+                redactor(command),
             )
             while True:
                 state = await parts.server.look()
                 await self._read(load)
-                if not state.running:
+                if not state.running and not state.starting:
                     raise PhaseFailed("load", f"{_ended(state)} before {load.step!r}; {load.why()}")
                 if load.fatal is not None:
                     raise PhaseFailed("load", f"the engine died before {load.step!r}; {load.why()}")
@@ -107,7 +110,8 @@ class Start:
                     return
                 late = load.overdue(parts.clock.now())
                 if late is not None:
-                    raise PhaseFailed("load", f"the engine hangs: {late}; {load.why()}")
+                    said = "" if state.reason is None else f" ({state.reason})"
+                    raise PhaseFailed("load", f"the engine hangs: {late}{said}; {load.why()}")
                 await parts.clock.sleep(parts.settings.poll_seconds)
 
     async def _read(self, load: Load) -> None:
@@ -120,7 +124,7 @@ class Start:
         for reached in load.feed(part.lines, self._parts.clock.now()):
             self._course.say(reached)
 
-    async def _health(self) -> None:
+    async def _health(self, strict: bool) -> None:
         parts = self._parts
         with self._course.during("health"):
             deadline = parts.clock.now() + parts.settings.health_seconds
@@ -128,7 +132,7 @@ class Start:
             while True:
                 if await parts.probe.healthy():
                     try:
-                        self._seen(await parts.control.state())
+                        self._seen(await parts.control.state(), strict)
                         return
                     except EngineError as error:
                         trouble = f"its plugin does not answer: {error}"
@@ -139,8 +143,13 @@ class Start:
                     )
                 await parts.clock.sleep(parts.settings.poll_seconds)
 
-    def _seen(self, state: EngineState) -> None:
-        self._parts.journal.note_launch(state, self._parts.clock.now())
+    def _seen(self, state: EngineState, strict: bool) -> None:
+        try:
+            self._parts.journal.note_launch(state, self._parts.clock.now())
+        except StoreError as error:
+            if strict:
+                raise
+            self._course.say(f"what it started with is not noted: {error}")
         self._new_boot(state.boot_id)
 
     async def _ask(
@@ -194,7 +203,10 @@ class Start:
                         now=parts.clock.now(),
                     )
                 except (EngineError, StoreError) as error:
-                    raise PhaseFailed("effective", f"the hot values cannot be set: {error}") from error
+                    if what.strict:
+                        raise PhaseFailed("effective", f"the hot values cannot be set: {error}") from error
+                    left_out = f"all, {error}"
+                    parts.alert(f"the last known good serves without its hot values: {error}")
                 if left_out is not None:
                     remarks.append(f"hot values left out: {left_out}")
             for remark in remarks:
@@ -203,7 +215,7 @@ class Start:
 
     async def _alive(self, phase: Phase) -> None:
         state = await self._parts.server.look()
-        if not state.running:
+        if not state.running and not state.starting:
             if self._load is not None:
                 await self._read(self._load)
             why = "" if self._load is None else f"; {self._load.why()}"
@@ -211,8 +223,13 @@ class Start:
 
 
 def _ended(state: ServerState) -> str:
-    """The end of a start in words, from its exit code."""
-    match state.exit_code:
+    """The end of a start in words, from its exit code and what its hand says of it."""
+    text = _ended_with(state.exit_code)
+    return text if state.reason is None else f"{text} ({state.reason})"
+
+
+def _ended_with(exit_code: int | None) -> str:
+    match exit_code:
         case None:
             return "the engine ended"
         case 0:

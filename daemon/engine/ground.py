@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -14,10 +15,12 @@ from change.restart.ports import Card, Holder
 from change.server import ProcessMark
 from collectors.npu_smi.table import Chip, Process, Table
 from collectors.sample import CollectorError
-from daemon.engine_process import listener
+from daemon.engine_process import FORWARDERS
 
 SAME_START_SECONDS = 0.02
 """Start times are counted in ticks of a hundredth of a second."""
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - what others listen at, not we
 _CUT_NAME = 15
 """Characters of a process's name that npu-smi and the kernel keep."""
 
@@ -29,7 +32,7 @@ class HostGround:
 
     `read_table` asks npu-smi afresh each time, None where it must not be run; `own` tells whether a card is the
     engine's (None: nobody says, and then it is if one of its processes is on it); `disk` is a folder on the disk that
-    logs and store fill.
+    logs fill, `store` one on the store's.
     """
 
     def __init__(
@@ -38,9 +41,10 @@ class HostGround:
         disk: Path,
         read_table: ReadTable | None,
         own: Callable[[str], bool | None],
+        store: Path | None = None,
     ) -> None:
         self._url = url
-        self._disk = disk
+        self._disks = [disk] if store is None else [disk, store]
         self._read_table = read_table
         self._own = own
         self._family: frozenset[int] = frozenset()
@@ -69,15 +73,16 @@ class HostGround:
         ]
 
     async def port_holder(self) -> Holder | None:
-        """Say who listens at the engine's address; a socket whose process cannot be seen has no mark."""
-        return await asyncio.to_thread(_listening, self._url)
+        """Say who listens at the engine's port, another than the engine first; one that cannot be seen has no mark."""
+        return await asyncio.to_thread(_listening, self._url, self._family)
 
     async def disk_free_bytes(self) -> int | None:
-        """Return the free room of the disk."""
-        try:
-            return shutil.disk_usage(self._disk).free
-        except OSError:
-            return None
+        """Return the free room of the fuller disk."""
+        free = []
+        for folder in self._disks:
+            with contextlib.suppress(OSError):
+                free.append(shutil.disk_usage(folder).free)
+        return min(free, default=None)
 
     async def family(self, roots: Sequence[ProcessMark]) -> tuple[ProcessMark, ...]:
         """Return the processes with all their descendants."""
@@ -147,25 +152,38 @@ def _seen(process: Process) -> ProcessMark | None:
     return None
 
 
-def _listening(url: str) -> Holder | None:
-    pid = listener(url)
-    if pid is not None:
-        try:
-            process = psutil.Process(pid)
-            return Holder(process.name(), ProcessMark(pid, process.create_time()))
-        except psutil.Error:
-            return None
+def _listening(url: str, family: frozenset[int]) -> Holder | None:
+    """Who holds the port. Several may share it, and the kernel tells them in no order: the engine's own comes last, and
+    one at another address than the engine's is not in its way."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         sockets = psutil.net_connections(kind="tcp")
     except (psutil.Error, OSError):
         return None
-    taken = any(
-        one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid is None
+    here = [
+        (one.laddr.ip, one.pid)
         for one in sockets
-    )
-    return Holder("a process that cannot be seen", None) if taken else None
+        if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port
+    ]
+    own = {address for address, pid in here if pid in family}
+    seen = [(address, pid) for address, pid in here if pid] if parts.hostname in LOOPBACK else []
+    for address, pid in sorted(seen, key=lambda one: one[1] in family):
+        if pid not in family and own and not any(_meet(address, mine) for mine in own):
+            continue
+        try:
+            process = psutil.Process(pid)
+            if process.name() not in FORWARDERS:
+                return Holder(process.name(), ProcessMark(process.pid, process.create_time()))
+        except psutil.Error:
+            continue
+    unseen = any(pid is None for _, pid in here)
+    return Holder("a process that cannot be seen", None) if unseen else None
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether two listening addresses of one port are in each other's way."""
+    return one == other or (bool({one, other} & EVERYWHERE) and (":" in one) == (":" in other))
 
 
 def _process(mark: ProcessMark) -> psutil.Process | None:

@@ -43,7 +43,7 @@ class Attendance:
         self._missed: float | None = None
 
     def ordered(self, peer: Peer, now: float) -> None:
-        """Note an order, or the reading of a start's log."""
+        """Note an order, the reading of a start's log, or the word that somebody attends."""
         self._who, self._heard, self._missed = peer, now, None
 
     def heard(self, peer: Peer, now: float) -> None:

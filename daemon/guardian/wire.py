@@ -56,6 +56,12 @@ class AskCommand(Strict):
     order: Literal["command"] = "command"
 
 
+class Attend(Strict):
+    """Say that an unfinished change is looked after, while nothing can be ordered yet."""
+
+    order: Literal["attend"] = "attend"
+
+
 class Stop(Strict):
     """Have the engine end; asked again until the answer says that it is gone."""
 
@@ -84,7 +90,7 @@ class Keep(Strict):
     command: Command
 
 
-Request = Look | AskCommand | Stop | Start | Log | Keep
+Request = Look | AskCommand | Attend | Stop | Start | Log | Keep
 _REQUESTS: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="order")])
 
 

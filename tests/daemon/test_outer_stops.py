@@ -75,7 +75,7 @@ def test_leaving_over_a_candidate_makes_no_restart_and_the_next_process_brings_t
     stand = Stand(tmp_path)
     stand.until(stand.trial_is_measured)
     starts, began = stand.cold.server.starts, stand.node.now
-    live(stand.node, stand.tuning.leave(began, "the daemon was stopped"))
+    live(stand.node, stand.tuning.leave(began, "aborted", "the daemon was stopped"))
     assert stand.cold.server.starts == starts and stand.node.now - began < 1.0
     assert stand.node.cold != HONOURED.launch and len(stand.journal.open_entries("cold")) == 1
     report = stand.tuning.report
@@ -90,7 +90,7 @@ def test_leaving_over_a_candidate_makes_no_restart_and_the_next_process_brings_t
 def test_leaving_in_a_hot_campaign_of_a_candidate_keeps_nothing_of_it(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     stand.until(lambda: in_a_candidates_hot_campaign(stand))
-    live(stand.node, stand.tuning.leave(stand.node.now, "the daemon was stopped"))
+    live(stand.node, stand.tuning.leave(stand.node.now, "aborted", "the daemon was stopped"))
     assert all(campaign.ended for campaign in stand.rows(Campaign))
     stand.lock.release()
     live(stand.node, stand.cold.afresh().tick(stand.node.now))
@@ -100,7 +100,7 @@ def test_leaving_in_a_hot_campaign_of_a_candidate_keeps_nothing_of_it(tmp_path: 
 def test_leaving_with_the_incumbent_in_force_ends_as_a_stop_does(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     stand.until(lambda: stand.tuning.mind is not None and stand.tuning._inner is not None)
-    live(stand.node, stand.tuning.leave(stand.node.now, "the daemon was stopped"))
+    live(stand.node, stand.tuning.leave(stand.node.now, "aborted", "the daemon was stopped"))
     report = stand.tuning.report
     assert report is not None and report["reasons"] == ["the daemon was stopped"]
     assert stand.node.cold == HONOURED.launch and stand.restarts() == []
