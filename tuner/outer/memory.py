@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from change.server import Setting, Settings
+from collectors.logs.memory import parse_out_of_memory
 
 MEMORY_KNOBS = (
     "gpu_memory_utilization",
@@ -31,11 +32,15 @@ FLUKE_WEIGHT = 0.5
 MOST_RISK = 0.5
 IDLE_FREE = 0.9
 """Share of a card that is free at least where nobody holds any of it: the driver takes a few percent."""
+OTHERS_SHARE = 0.3
+"""Share of a card outside the engine's allocator and not free, above which it is not its own graphs and buffers."""
 _MEMORY = re.compile(
     r"out of memory|no available memory|available kv cache memory|free memory on device|oom", re.I
 )
 _FREE = re.compile(r"free memory on device \(([\d.]+)/([\d.]+) GiB\)", re.I)
 """vLLM's word where less is free at start, before it has allocated anything, than it was asked to take."""
+_NOT_BACK = re.compile(r"GiB of \S+ are not back, held by", re.I)
+"""The cold lane's word where the memory of the engine before is not free again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +55,21 @@ class Start:
     @property
     def out_of_memory(self) -> bool:
         """Whether it failed for want of device memory that no one else had."""
-        if self.outcome != "failed" or _MEMORY.search(self.reason) is None:
+        return self.outcome == "failed" and _MEMORY.search(self.reason) is not None and not self.of_others
+
+    @property
+    def of_others(self) -> bool:
+        """Whether it failed as others held the cards' memory: that says nothing of what was asked for."""
+        if self.outcome != "failed":
             return False
         free = _FREE.search(self.reason)
-        return free is None or float(free[1]) >= IDLE_FREE * float(free[2])
+        if free is not None:
+            return float(free[1]) < IDLE_FREE * float(free[2])
+        said = parse_out_of_memory(self.reason)
+        if said is not None and said.capacity_bytes and None not in (said.reserved_bytes, said.free_bytes):
+            rest = said.capacity_bytes - (said.reserved_bytes or 0.0) - (said.free_bytes or 0.0)
+            return rest > OTHERS_SHARE * said.capacity_bytes
+        return _NOT_BACK.search(self.reason) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +128,7 @@ class StartMemory:
     def failed(self, settings: Settings) -> Start | None:
         """The failed start of exactly these settings, if there was one: they are never tried again."""
         for start in self._starts:
-            if start.outcome == "failed" and _alike(start.settings, settings):
+            if start.outcome == "failed" and not start.of_others and _alike(start.settings, settings):
                 return start
         return None
 

@@ -85,4 +85,20 @@ def test_a_lack_of_memory_at_what_serves_elsewhere_does_not_veto_everything() ->
 def test_a_card_that_others_held_says_nothing_of_the_settings(free: float, learned: bool) -> None:
     reason = f"Free memory on device ({free}/29.5 GiB) on startup is less than desired NPU memory utilization (0.98)"
     memory = StartMemory([failed(reason, gpu_memory_utilization=0.98)])
+    assert (memory.failed({**BASE, "gpu_memory_utilization": 0.98}) is not None) == learned
     assert (memory.risk({**BASE, "gpu_memory_utilization": 0.99}) > MOST_RISK) == learned
+
+
+def test_memory_that_the_engine_before_did_not_give_back_says_nothing_of_the_settings() -> None:
+    memory = StartMemory([failed("3.0 GiB of npu0 are not back, held by nobody that is seen", block_size=64)])
+    assert memory.against({**BASE, "block_size": 64}, BASE) is None
+
+
+@pytest.mark.parametrize(("reserved", "learned"), [(28.39, False), (58.39, True)])
+def test_the_allocators_figures_tell_whether_others_had_the_card(reserved: float, learned: bool) -> None:
+    reason = (
+        "npu_out_of_memory: NPU out of memory. Tried to allocate 72.00 MiB (NPU 0; 61.27 GiB total capacity; "
+        f"26.05 GiB already allocated; 26.05 GiB current active; 5.04 MiB free; {reserved} GiB reserved in total)"
+    )
+    memory = StartMemory([failed(reason, gpu_memory_utilization=0.92)])
+    assert (memory.risk({**BASE, "gpu_memory_utilization": 0.95}) > MOST_RISK) == learned
