@@ -32,7 +32,7 @@ def config_for(tmp_path: Path, engine: EngineStand, **more: Any) -> Config:
             "url": engine.url,
             "token_file": str(token),
             "run_dir": str(tmp_path / "run"),
-            "timeout_seconds": 1.0,
+            "timeout_seconds": 10.0,
         },
         "collect": {
             "vllm": {"interval_seconds": 0.1},
@@ -52,7 +52,7 @@ class Running:
 
     def __init__(self, daemon: Daemon, url: str) -> None:
         self.daemon = daemon
-        self.http = httpx2.AsyncClient(base_url=url, trust_env=False, timeout=5)
+        self.http = httpx2.AsyncClient(base_url=url, trust_env=False, timeout=30)
 
     async def live(self) -> dict[str, Any]:
         answer = await self.http.get("/api/v1/live")
