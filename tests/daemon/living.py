@@ -22,7 +22,7 @@ WAIT_SECONDS = 60.0
 Said = list[MutableMapping[str, Any]]
 
 
-def config_for(tmp_path: Path, engine: EngineStand, **more: Any) -> Config:
+def config_for(tmp_path: Path, engine: EngineStand, *, patience: float = 10.0, **more: Any) -> Config:
     token = tmp_path / "token"
     token.write_text(TOKEN)
     token.chmod(0o600)
@@ -32,7 +32,7 @@ def config_for(tmp_path: Path, engine: EngineStand, **more: Any) -> Config:
             "url": engine.url,
             "token_file": str(token),
             "run_dir": str(tmp_path / "run"),
-            "timeout_seconds": 10.0,
+            "timeout_seconds": patience,
         },
         "collect": {
             "vllm": {"interval_seconds": 0.1},
