@@ -47,7 +47,7 @@ class Ending:
 
     async def started(self) -> asyncio.Task[None]:
         task = asyncio.create_task(self.server.serve(sockets=[self.listener]))
-        while not self.server.started:
+        while not self.server.started:  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.01)
         return task
 
