@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import sys
 import time
 import weakref
 from collections.abc import Awaitable, Callable
@@ -32,9 +33,9 @@ Shutdown = Callable[..., Awaitable[None]]
 def watch(gate: Gate) -> None:
     """Have this process's server take its leave if it ends while `gate` is closed."""
     _gates.add(gate)
-    try:
-        from uvicorn import Server  # only in a server
-    except ImportError:
+    # Not imported: where uvicorn is not what runs us, there is nothing to do.
+    Server = getattr(sys.modules.get("uvicorn"), "Server", None)  # noqa: N806 - a class
+    if Server is None:
         return
     original: Shutdown = Server.shutdown
     if getattr(original, "is_trimtabs", False):
@@ -50,7 +51,7 @@ def watch(gate: Gate) -> None:
         await original(self, sockets)
 
     setattr(shutdown, "is_trimtabs", True)  # noqa: B010 - a function has no such attribute for a type checker
-    setattr(Server, "shutdown", shutdown)  # noqa: B010 - nor may a method be replaced
+    Server.shutdown = shutdown
 
 
 async def _take_leave(server: Any) -> None:
