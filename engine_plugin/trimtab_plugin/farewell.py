@@ -34,7 +34,7 @@ def watch(gate: Gate) -> None:
     """Have this process's server take its leave if it ends while `gate` is closed."""
     _gates.add(gate)
     # Not imported: where uvicorn is not what runs us, there is nothing to do.
-    Server = getattr(sys.modules.get("uvicorn"), "Server", None)  # noqa: N806 - a class
+    Server = getattr(sys.modules.get("uvicorn"), "Server", None)
     if Server is None:
         return
     original: Shutdown = Server.shutdown
