@@ -42,6 +42,8 @@ def decoy(pair: ServedVllm) -> Iterator[psutil.Popen]:
     """A process with the engine's own argument list that is none of ours: whoever goes by names would end it."""
     package = pair.folder / "decoy" / "vllm" / "entrypoints" / "openai"
     package.mkdir(parents=True, exist_ok=True)
+    for folder in (package, package.parent, package.parent.parent):
+        (folder / "__init__.py").touch()
     (package / "api_server.py").write_text("import time\ntime.sleep(36000)\n")
     process = psutil.Popen(
         pair.command(),
