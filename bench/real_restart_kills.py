@@ -18,11 +18,14 @@ from sqlalchemy import select
 from bench.real_restart import patient, say
 from store import open_store
 from store.models import JournalEntry
-from tests.real.served import ServedVllm
+from tests.real.served import COMMAND_SECONDS, ServedVllm
 
-SETTLE_SECONDS = 300.0
-EARLIEST_SECONDS = 1.5
-"""A command takes about this long before its order reaches the daemon."""
+SETTLE_SECONDS = 900.0
+BEGIN_SECONDS = 60.0
+"""Longest wait for the order to reach the daemon and get through its pre-flight."""
+
+
+NO_PHASE = "no phase yet"
 
 
 @dataclass(slots=True)
@@ -70,15 +73,14 @@ def open_orders(pair: ServedVllm) -> list[int]:
 
 
 async def kills(pair: ServedVllm, count: int, longest: float, seed: int) -> tuple[list[Kill], list[str]]:
-    """Kill the daemon `count` times, within `longest` seconds from the order; with the failures of the clients."""
+    """Kill the daemon `count` times, within `longest` seconds of a restart; with the failures of the clients."""
     moments = random.Random(seed)
     found: list[Kill] = []
     with decoy(pair) as other:
         async with patient(pair, seed) as traffic:
             for number in range(count):
                 # Each in its own part of the time, so that ten kills do not meet one phase only.
-                share = (number + moments.random()) / count
-                moment = EARLIEST_SECONDS + share * (longest - EARLIEST_SECONDS)
+                moment = (number + moments.random()) / count * longest
                 kill = await asyncio.to_thread(_kill, pair, number, moment)
                 if not other.is_running() or other.status() == psutil.STATUS_ZOMBIE:
                     kill.wrong.append("the decoy is gone")
@@ -105,6 +107,9 @@ def _kill(pair: ServedVllm, number: int, moment: float) -> Kill:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    ordered = time.monotonic()
+    while _phase(pair, said) == NO_PHASE and time.monotonic() - ordered < BEGIN_SECONDS:
+        time.sleep(0.05)
     begun = time.monotonic()
     while time.monotonic() - begun < moment:
         time.sleep(0.1)
@@ -115,7 +120,8 @@ def _kill(pair: ServedVllm, number: int, moment: float) -> Kill:
     daemon.wait(30)
     killed = time.monotonic()
     kill.phase = _phase(pair, said)
-    order.wait(60)
+    # Without a daemon the command may have begun to carry it out itself.
+    order.wait(COMMAND_SECONDS)
     most = 0
     closed = None
     while time.monotonic() - killed < SETTLE_SECONDS:
@@ -173,7 +179,7 @@ def _phase(pair: ServedVllm, since: int) -> str:
     with pair.output.open("rb") as file:
         file.seek(since)
         lines = [line for line in file.read().decode(errors="replace").splitlines() if "restart: " in line]
-    return lines[-1].partition("restart: ")[2].partition(":")[0] if lines else "no phase yet"
+    return lines[-1].partition("restart: ")[2].partition(":")[0] if lines else NO_PHASE
 
 
 def figures(found: list[Kill], failures: list[str]) -> str:

@@ -79,7 +79,7 @@ class ServedVllm:
                     "watch_seconds": 0,
                     "retry_after_seconds": 1,
                     "gate_lease_seconds": 30,
-                    "load": {"weights_seconds": 60},
+                    "load": {"begin_seconds": 900, "weights_seconds": 60},
                     **(restart or {}),
                 },
             },
