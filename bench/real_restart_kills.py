@@ -94,9 +94,11 @@ async def kills(pair: ServedVllm, count: int, longest: float, seed: int) -> tupl
 
 
 def _kill(pair: ServedVllm, number: int, moment: float) -> Kill:
+    back = number % 2 == 1
+    if back and pair.newest().get("outcome") != "done":
+        pair.apply(block_size=_another(pair.block_size()))  # there must be something to take back
     block, known = pair.block_size(), pair.newest().get("id")
-    back = number % 2 == 1 and known is not None
-    asked = 64 if block != 64 else 128
+    asked = _another(block)
     words = ("rollback",) if back else ("apply", str(pair.settings(block_size=asked)), "--restart")
     families = dict(pair.family())
     said = pair.output.stat().st_size
@@ -136,6 +138,10 @@ def _kill(pair: ServedVllm, number: int, moment: float) -> Kill:
     kill.settled_seconds = time.monotonic() - killed
     _judge(pair, kill, block, known, families, most)
     return kill
+
+
+def _another(block_size: int) -> int:
+    return 64 if block_size != 64 else 128
 
 
 def _judge(
