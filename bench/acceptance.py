@@ -204,6 +204,18 @@ def restart_crash() -> bool:
     return not any(one.wrong for one in found)
 
 
+def restart_real() -> bool:
+    """30 restarts, every fault, and kill -9 of the daemon 10 times, on a real vLLM 0.32.0 under traffic."""
+    from bench import real_restart, real_restart_faults, real_restart_kills
+
+    with tempfile.TemporaryDirectory(prefix="trimtab-restart-") as folder:
+        parts = [
+            bench.measured(Path(folder) / bench.__name__.rpartition(".")[2])
+            for bench in (real_restart, real_restart_faults, real_restart_kills)
+        ]
+    return all(parts)
+
+
 def profile() -> bool:
     """Analysing an op_summary of 500 MB takes less than 400 MB of memory."""
     from bench import profile_size as bench
@@ -220,6 +232,7 @@ MEASUREMENTS: dict[str, Callable[[], bool]] = {
     "guide": guide,
     "crash": crash,
     "restart-crash": restart_crash,
+    "restart-real": restart_real,
     "real": real,
     "real-slo": real_slo,
     "real-prefill": real_prefill,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -34,18 +33,7 @@ from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.sections.restart import RestartSection
 from daemon.slo_watch import SloWatch
-
-
-class WallClock:
-    """The daemon's time."""
-
-    def now(self) -> float:
-        """Return Unix seconds."""
-        return time.time()
-
-    async def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass."""
-        await asyncio.sleep(seconds)
+from daemon.wall_clock import WallClock
 
 
 def cold_lane(

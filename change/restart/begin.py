@@ -98,7 +98,7 @@ class Start:
             while True:
                 state = await parts.server.look()
                 await self._read(load)
-                if not state.running:
+                if not state.running and not state.starting:
                     raise PhaseFailed("load", f"{_ended(state)} before {load.step!r}; {load.why()}")
                 if load.fatal is not None:
                     raise PhaseFailed("load", f"the engine died before {load.step!r}; {load.why()}")
@@ -107,7 +107,8 @@ class Start:
                     return
                 late = load.overdue(parts.clock.now())
                 if late is not None:
-                    raise PhaseFailed("load", f"the engine hangs: {late}; {load.why()}")
+                    said = "" if state.reason is None else f" ({state.reason})"
+                    raise PhaseFailed("load", f"the engine hangs: {late}{said}; {load.why()}")
                 await parts.clock.sleep(parts.settings.poll_seconds)
 
     async def _read(self, load: Load) -> None:
@@ -203,7 +204,7 @@ class Start:
 
     async def _alive(self, phase: Phase) -> None:
         state = await self._parts.server.look()
-        if not state.running:
+        if not state.running and not state.starting:
             if self._load is not None:
                 await self._read(self._load)
             why = "" if self._load is None else f"; {self._load.why()}"
@@ -211,8 +212,13 @@ class Start:
 
 
 def _ended(state: ServerState) -> str:
-    """The end of a start in words, from its exit code."""
-    match state.exit_code:
+    """The end of a start in words, from its exit code and what its hand says of it."""
+    text = _ended_with(state.exit_code)
+    return text if state.reason is None else f"{text} ({state.reason})"
+
+
+def _ended_with(exit_code: int | None) -> str:
+    match exit_code:
         case None:
             return "the engine ended"
         case 0:

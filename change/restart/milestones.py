@@ -43,11 +43,8 @@ MILESTONES: Mapping[str, tuple[Milestone, ...]] = {
         ("arguments accepted", "begin", r"non-default args:"),
         ("engine core begun", "begin", r"Initializing a V[01] LLM engine"),
         ("weights begun", "begin", r"Starting to load model"),
-        (
-            "weights loaded",
-            "weights",
-            r"Loading (?:model )?weights took|Model loading took|Initializing model took",
-        ),
+        # "Initializing model took" stands before the weights are read.
+        ("weights loaded", "weights", r"Loading (?:model )?weights took|Model loading took"),
         ("memory measured", "memory", r"Available KV cache memory"),
         ("KV cache made", "memory", r"KV cache size"),
         ("graphs captured", "graphs", r"Graph capturing finished"),
@@ -71,6 +68,9 @@ _FATAL = re.compile(
     r"Engine core initialization failed|EngineDeadError|Engine process failed to start"
     r"|Engine core proc \S+ died unexpectedly|Scheduler hit an exception"
 )
+_RAISED = re.compile(r"(?:^|[\])] )(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception): \S")
+"""The last line of a traceback, with or without the prefix of a log. The first one is the cause: what follows it are
+the parents that tell of their children's end."""
 _SAYS_WHY = re.compile(r"\b(?:[A-Za-z]*Error|error|Exception)\b")
 
 
@@ -106,6 +106,7 @@ class Load:
         self.fatal: str | None = None
         self.sign: Sign | None = None
         self._why: str | None = None
+        self._cause: str | None = None
 
     @property
     def serving(self) -> bool:
@@ -144,6 +145,8 @@ class Load:
                 self.fatal = line
             if _SAYS_WHY.search(line):
                 self._why = line
+            if self._cause is None and _RAISED.search(line):
+                self._cause = line
             sign = self._classify(line)
             if sign is not None:
                 self.sign = Sign(sign, line)
@@ -165,8 +168,12 @@ class Load:
         return f"{self.step!r} was not reached within {limit:.0f} s"
 
     def why(self) -> str:
-        """What the log says of a failure: the known signature, else the last line that speaks of an error."""
+        """What the log says of a failure: the known signature and the first exception, else the last line that speaks
+        of an error."""
+        cause = None if self._cause is None else self._cause.strip()[:300]
         if self.sign is not None:
-            return f"{self.sign.id}: {self.sign.line.strip()[:300]}"
-        line = self.fatal or self._why or (self._lines[-1] if self._lines else None)
-        return "its log is empty" if line is None else f"its log says: {line.strip()[:300]}"
+            line = self.sign.line.strip()[:300]
+            first = "" if cause is None or cause == line else f"; first of all: {cause}"
+            return f"{self.sign.id}: {line}{first}"
+        last = cause or self.fatal or self._why or (self._lines[-1] if self._lines else None)
+        return "its log is empty" if last is None else f"its log says: {last.strip()[:300]}"

@@ -98,7 +98,8 @@ class _Recovery:
         good = good_of(entry, known)
         start = self._new_start()
         # The last known good under a new identity: the way back had begun when the process died.
-        begun = state.running and same(known, good.command) and state.identity != entry.change.get("identity")
+        there = state.running or state.starting
+        begun = there and same(known, good.command) and state.identity != entry.change.get("identity")
         trouble: PhaseFailed | None = None
         if begun:
             try:

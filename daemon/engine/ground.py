@@ -14,10 +14,12 @@ from change.restart.ports import Card, Holder
 from change.server import ProcessMark
 from collectors.npu_smi.table import Chip, Process, Table
 from collectors.sample import CollectorError
-from daemon.engine_process import listener
+from daemon.engine_process import FORWARDERS
 
 SAME_START_SECONDS = 0.02
 """Start times are counted in ticks of a hundredth of a second."""
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - what others listen at, not we
 _CUT_NAME = 15
 """Characters of a process's name that npu-smi and the kernel keep."""
 
@@ -69,8 +71,8 @@ class HostGround:
         ]
 
     async def port_holder(self) -> Holder | None:
-        """Say who listens at the engine's address; a socket whose process cannot be seen has no mark."""
-        return await asyncio.to_thread(_listening, self._url)
+        """Say who listens at the engine's port, another than the engine first; one that cannot be seen has no mark."""
+        return await asyncio.to_thread(_listening, self._url, self._family)
 
     async def disk_free_bytes(self) -> int | None:
         """Return the free room of the disk."""
@@ -147,25 +149,38 @@ def _seen(process: Process) -> ProcessMark | None:
     return None
 
 
-def _listening(url: str) -> Holder | None:
-    pid = listener(url)
-    if pid is not None:
-        try:
-            process = psutil.Process(pid)
-            return Holder(process.name(), ProcessMark(pid, process.create_time()))
-        except psutil.Error:
-            return None
+def _listening(url: str, family: frozenset[int]) -> Holder | None:
+    """Who holds the port. Several may share it, and the kernel tells them in no order: the engine's own comes last, and
+    one at another address than the engine's is not in its way."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         sockets = psutil.net_connections(kind="tcp")
     except (psutil.Error, OSError):
         return None
-    taken = any(
-        one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port and one.pid is None
+    here = [
+        (one.laddr.ip, one.pid)
         for one in sockets
-    )
-    return Holder("a process that cannot be seen", None) if taken else None
+        if one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port
+    ]
+    own = {address for address, pid in here if pid in family}
+    seen = [(address, pid) for address, pid in here if pid] if parts.hostname in LOOPBACK else []
+    for address, pid in sorted(seen, key=lambda one: one[1] in family):
+        if pid not in family and own and not any(_meet(address, mine) for mine in own):
+            continue
+        try:
+            process = psutil.Process(pid)
+            if process.name() not in FORWARDERS:
+                return Holder(process.name(), ProcessMark(process.pid, process.create_time()))
+        except psutil.Error:
+            continue
+    unseen = any(pid is None for _, pid in here)
+    return Holder("a process that cannot be seen", None) if unseen else None
+
+
+def _meet(one: str, other: str) -> bool:
+    """Whether two listening addresses of one port are in each other's way."""
+    return one == other or (bool({one, other} & EVERYWHERE) and (":" in one) == (":" in other))
 
 
 def _process(mark: ProcessMark) -> psutil.Process | None:

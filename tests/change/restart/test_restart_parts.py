@@ -99,9 +99,18 @@ def test_each_step_has_its_own_time() -> None:
     following.feed(REAL[:3], NOW)
     assert following.overdue(NOW + 100.0) is None
     assert following.overdue(NOW + 101.0) == "'weights loaded' was not reached within 100 s"
-    following.feed(REAL[3:4], NOW + 90.0)
+    following.feed(
+        ["(Worker pid=9) INFO 11-29 12:44:25 [loader.py:502] Loading weights took 90 seconds"], NOW + 90.0
+    )
     assert following.overdue(NOW + 99.0) is None
     assert following.overdue(NOW + 101.0) == "'memory measured' was not reached within 10 s"
+
+
+def test_a_model_that_was_made_has_not_read_its_weights_yet() -> None:
+    following = load(weights=1200.0, memory=10.0)
+    following.feed(REAL[:4], NOW)
+    assert following.overdue(NOW + 1200.0) is None
+    assert following.overdue(NOW + 1201.0) == "'weights loaded' was not reached within 1200 s"
 
 
 def test_an_engine_whose_log_nobody_reads_has_the_time_of_all_steps() -> None:
@@ -121,7 +130,7 @@ def test_no_log_breaks_it(kind: str, lines: list[str]) -> None:
 def test_what_the_log_says_of_a_failure_prefers_a_known_sign() -> None:
     following = load()
     following.feed(["ValueError: odd", "RuntimeError: NPU out of memory", "Exception: later"], NOW)
-    assert following.why() == "oom: RuntimeError: NPU out of memory"
+    assert following.why() == "oom: RuntimeError: NPU out of memory; first of all: ValueError: odd"
 
 
 # ---------------------------------------------------------------------- the memory plan
@@ -200,3 +209,18 @@ def test_what_a_person_orders_is_made_at_any_time_and_a_mind_waits_for_the_windo
     never = budget(window=lambda now: "outside the maintenance window")
     assert never.refusal(book, order("manual"), NOW) is None
     assert never.refusal(book, order("trial"), NOW) == "outside the maintenance window"
+
+
+def test_a_failure_is_told_by_its_first_exception_and_not_by_those_that_follow_from_it() -> None:
+    following = Load("vllm", {}, NOW, lambda line: "worker_died" if "died unexpectedly" in line else None)
+    following.feed(
+        [
+            "(APIServer pid=1) WARNING 11-30 04:16:07 [u.py:255] with errors like `OSError: [Errno 24] Too many`.",
+            "(Worker pid=3) ERROR 11-30 04:16:30 [e.py:1063] ValueError: No common block size for 16",
+            "(EngineCore pid=2) ERROR 11-30 04:16:31 [e.py:315] Worker proc died unexpectedly",
+            "RuntimeError: Engine core initialization failed. See root cause above.",
+        ],
+        NOW,
+    )
+    assert following.why().startswith("worker_died: ")
+    assert following.why().endswith("ValueError: No common block size for 16")

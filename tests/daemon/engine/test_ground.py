@@ -136,3 +136,34 @@ def test_unknown_cards_are_none_at_all(tmp_path: Path, read: str | None) -> None
 def test_the_disk(tmp_path: Path) -> None:
     assert asyncio.run(ground(tmp_path).disk_free_bytes())
     assert asyncio.run(ground(tmp_path / "gone").disk_free_bytes()) is None
+
+
+def test_one_that_shares_the_port_with_the_engine_is_named(tmp_path: Path) -> None:
+    """The engine's own socket at 127.0.0.1 and another process's at every address, as SO_REUSEPORT allows."""
+    other = (
+        "import socket, sys\ns = socket.socket()\ns.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)\n"
+        "s.bind((sys.argv[1], int(sys.argv[2])))\ns.listen()\nprint('listens', flush=True)\nsys.stdin.read()\n"
+    )
+    with socket.socket() as own:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        own.bind(("127.0.0.1", 0))
+        own.listen()
+        port = own.getsockname()[1]
+        for address, found in (("0.0.0.0", True), ("127.0.0.2", False)):
+            with subprocess.Popen(
+                [sys.executable, "-c", other, address, str(port)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            ) as child:
+                assert child.stdout is not None
+                child.stdout.readline()
+                below = ground(tmp_path, port=port)
+                asyncio.run(below.family([mark(os.getpid())]))
+                below._family = frozenset(
+                    {os.getpid()}
+                )  # the child is this test's, and stands for a stranger
+                holder = asyncio.run(below.port_holder())
+                assert holder is not None
+                assert holder.mark is not None
+                assert holder.mark.pid == (child.pid if found else os.getpid())
+                child.communicate()
