@@ -210,7 +210,7 @@ class OuterTuning:
             state = await self._control.state()
             cold = await self._lane.settings()
             past = cold_past(self._store, self._engine, state.engine_version)
-            self._ledger.open(state, now, self.settings, self.slo, self.outer)
+            self._ledger.open(state, now, self.settings, self.slo, self.outer, cold)
         except (EngineError, StoreError) as error:
             self.report = {"decision": "aborted", "winner": None, "reasons": [str(error)]}
             return

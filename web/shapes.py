@@ -118,6 +118,29 @@ class Status(Open):
     in_force: dict[str, Any] | None = Field(default=None, description="{trial (null: the incumbent), values}")
     started: float | None = None
     minutes: float | None = None
+    cold: dict[str, Any] | None = Field(
+        default=None,
+        description="With restarts: {trial (null: the incumbent), settings, restarting, restarts, lost_minutes}",
+    )
+
+
+class HostValues(Open):
+    """What is known of the host's knobs that may be changed, as texts."""
+
+    values: dict[str, str] = {}
+    seen: float | None = Field(default=None, description="When they were seen; null: unknown")
+
+
+class Restart(Open):
+    """A restart of the engine under way."""
+
+    actor: str | None = None
+    kind: str | None = Field(default=None, description="trial, promotion, manual, rollback")
+    settings: dict[str, bool | float | str] = Field(default={}, description="Start-up settings asked for")
+    phase: str | None = Field(default=None, description="preflight, gate, drain, stop, release, start, load, ...")
+    seconds: float | None = Field(default=None, description="Since it began")
+    phase_seconds: float | None = Field(default=None, description="Since its phase began")
+    line: str | None = Field(default=None, description="What was said last")
 
 
 class Approval(Open):
@@ -148,6 +171,8 @@ class Live(Open):
     paused: bool | None = None
     stopped: str | None = Field(default=None, description="Why nothing is tried now")
     engine: Engine = Engine()
+    host: HostValues | None = Field(default=None, description="null: not looked at yet")
+    restart: Restart | None = Field(default=None, description="null: none is under way")
     devices: list[Device] = []
     queue: Queue = Queue()
     latency: Latency = Latency()
@@ -210,6 +235,8 @@ class CampaignSummary(Row):
 
     id: int
     engine: str
+    lane: str
+    parent: int | None
     started: float
     ended: float | None
     phase: str
@@ -274,9 +301,22 @@ class Decision(Row):
     figures: Figures
 
 
-class CampaignDetail(CampaignSummary):
-    """One campaign with all it measured and decided."""
+class Inner(BaseModel):
+    """A hot campaign inside a cold one; `trial` null ran on the incumbent."""
 
+    id: int
+    trial: int | None
+    started: float
+    ended: float | None
+    phase: str
+    decision: str | None
+    effect: Figures | None
+
+
+class CampaignDetail(CampaignSummary):
+    """One campaign with all it measured and decided; `inner` are the hot ones inside a cold one."""
+
+    inner: list[Inner]
     trials: list[Trial]
     pairs: list[Pair]
     windows: list[Window]
