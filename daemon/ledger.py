@@ -152,6 +152,8 @@ class Ledger:
                 campaign.decision = event.decision
                 campaign.ended = now
                 campaign.report = dict(event.report)
+                if isinstance(event, OuterEnded):
+                    campaign.phase = "ended"
 
     def _put_trial(self, session: Session, event: TrialChanged | ColdTrialChanged) -> None:
         query = select(Trial).where(Trial.campaign_id == self.campaign_id, Trial.number == event.number)

@@ -118,6 +118,7 @@ class Status(Open):
     in_force: dict[str, Any] | None = Field(default=None, description="{trial (null: the incumbent), values}")
     started: float | None = None
     minutes: float | None = None
+    inner: int | None = Field(default=None, description="The hot campaign that runs inside it")
     cold: dict[str, Any] | None = Field(
         default=None,
         description="With restarts: {trial (null: the incumbent), settings, restarting, restarts, lost_minutes}",
@@ -137,7 +138,9 @@ class Restart(Open):
     actor: str | None = None
     kind: str | None = Field(default=None, description="trial, promotion, manual, rollback")
     settings: dict[str, bool | float | str] = Field(default={}, description="Start-up settings asked for")
-    phase: str | None = Field(default=None, description="preflight, gate, drain, stop, release, start, load, ...")
+    phase: str | None = Field(
+        default=None, description="preflight, gate, drain, stop, release, start, load, ..."
+    )
     seconds: float | None = Field(default=None, description="Since it began")
     phase_seconds: float | None = Field(default=None, description="Since its phase began")
     line: str | None = Field(default=None, description="What was said last")
@@ -370,14 +373,14 @@ class HostApply(Order):
 class Rollback(Order):
     """How many journal entries to undo."""
 
-    n: int = Field(default=1, ge=1, le=1000)
+    n: Annotated[int, BeforeValidator(_no_truth)] = Field(default=1, ge=1, le=1000)
 
 
 class Tune(Order):
     """A campaign to start."""
 
     mode: Literal["advise", "act"]
-    minutes: Finite | None = Field(default=None, gt=0, le=7 * 24 * 60)
+    minutes: Annotated[Finite | None, BeforeValidator(_no_truth)] = Field(default=None, gt=0, le=7 * 24 * 60)
     restarts: Annotated[int | None, BeforeValidator(_no_truth)] = Field(default=None, ge=0, le=20)
 
 
