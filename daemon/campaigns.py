@@ -124,6 +124,12 @@ class Campaigns:
         self._sweep(now)
         if not self._swept:
             raise Refused("what a process before this one left is ended first: try again in a moment")
+        try:
+            unfinished = self._journal.open_entries("cold")
+        except StoreError as error:
+            raise Refused(str(error)) from error
+        if unfinished:
+            raise Refused("a restart is not brought to an end yet: try again once it is")
         settings = self._tune.settings(minutes)
         try:
             outer = self._tune.outer(self._restart, restarts)

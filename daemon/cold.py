@@ -18,10 +18,11 @@ from change.restart.parts import Parts
 from change.restart.record import good_of
 from change.restart.recovery import recover
 from change.restart.restart import Restart
-from change.restart.roll_back import undo_restarts
+from change.restart.roll_back import order_back, undo_restarts
 from change.server import LaunchCommand, ServerError, Settings
 from change.steps import ChangeRefused
 from daemon.notices import Notices
+from store import StoreError
 from store.models import JournalEntry
 
 T = TypeVar("T")
@@ -92,9 +93,14 @@ class Cold:
         *,
         before: Callable[[], None] = lambda: None,
         close: Callable[[], Awaitable[None]] | None = None,
+        log: Any = None,
     ) -> None:
-        """`parts` need no judge that the catalogue is; `before` is called before each restart, `close` at the end."""
+        """`parts` need no judge that the catalogue is; `before` is called before each restart, `close` at the end.
+
+        `log` hears each line of progress, the program's own if not given.
+        """
         self._close = close
+        self._log = _log if log is None else log
         self._work: asyncio.Task[Any] | None = None
         self._catalogue = catalogue
         self._notices = notices
@@ -149,11 +155,10 @@ class Cold:
         """Restart with `settings` over the last known good command; see `ColdLane`."""
         async with self._turn:
             try:
-                command = await self._command(settings)
-            except ServerError as error:
+                order = await self._order(settings, actor, kind, campaign_id, hot)
+            except (ServerError, StoreError) as error:
                 return RestartResult("refused", "preflight", str(error))
             self._begins(actor, kind, settings)
-            order = RestartOrder(settings, command, actor, kind, campaign_id, hot)
             try:
                 return await self._whole(Restart(self._parts, order).run())
             except LockError as error:
@@ -168,7 +173,8 @@ class Cold:
     async def tick(self, now: float) -> None:
         """End what a process before this one left half done, until it is ended; later calls do nothing.
 
-        A trial of a campaign that runs here is left alone: call `look_again` when one broke off.
+        A promotion whose campaign did not end with it is taken back. A trial or a probation of a campaign that runs
+        here is left alone: call `look_again` when one broke off.
         """
         if not self._unfinished or self._turn.locked():
             return
@@ -176,16 +182,24 @@ class Cold:
             self._progress = None
             try:
                 ended = await self._whole(recover(self._parts))
+                ended += await self._take_back_unproven(now)
             except LockError as error:
                 # Somebody else is at work: it is left alone, and looked at again with the next tick.
                 self._notices.say("restarts", str(error), "info")
+                return
+            except ChangeRefused as error:
+                self._notices.say(
+                    "restarts", f"a promotion whose probation broke off is not taken back yet: {error}"
+                )
                 return
             self._unfinished = False
         self._notices.over("restarts", "open restarts are ended")
         for entry in ended:
             self._notices.say(
                 f"recovered {entry.id}",
-                f"restart {entry.id} was left open: {entry.reason or entry.outcome}",
+                f"restart {entry.id} takes back a promotion whose probation broke off: {entry.reason or entry.outcome}"
+                if entry.undoes
+                else f"restart {entry.id} was left open: {entry.reason or entry.outcome}",
                 "info",
             )
 
@@ -199,6 +213,34 @@ class Cold:
             await asyncio.wait({self._work})
         if self._close is not None:
             await self._close()
+
+    async def _order(
+        self, settings: Settings, actor: str, kind: Kind, campaign_id: int | None, hot: Values | None
+    ) -> RestartOrder:
+        """The order; a campaign that goes back takes back what it promoted, and does not spell it out anew."""
+        if kind == "rollback" and campaign_id is not None:
+            promotions = [entry for entry in self._standing() if entry.campaign_id == campaign_id]
+            if promotions:
+                return await order_back(self._parts, promotions[::-1], actor, campaign_id)
+        return RestartOrder(settings, await self._command(settings), actor, kind, campaign_id, hot)
+
+    def _standing(self) -> list[JournalEntry]:
+        """Restarts that a rollback could take back, oldest first, whatever boot they were made on."""
+        return [entry for entry in self._parts.journal.standing_anywhere("") if entry.lane == "cold"]
+
+    async def _take_back_unproven(self, now: float) -> list[JournalEntry]:
+        """Roll back the newest restart if it is a promotion that was not seen through its probation.
+
+        What a person restarted on purpose since stands. One attempt: if what was promoted comes up again in its
+        place, a person is told by the restart itself.
+        """
+        newest = next(iter(self._standing()[::-1]), None)
+        if newest is None or newest.kind != "promotion" or newest.campaign_id is None:
+            return []
+        if self._parts.journal.campaign_promoted(newest.campaign_id):
+            return []
+        self._begins()
+        return [await self._whole(undo_restarts(self._parts)([newest], "recovery", now))]
 
     async def _command(self, settings: Settings) -> LaunchCommand:
         known = plain(await self._parts.server.command())
@@ -227,9 +269,8 @@ class Cold:
         if self._progress is not None:
             self._progress.hear(text, self._parts.clock.now())
         if self._notices.holds("restart"):
-            _log.info(
-                f"restart: {text}"
-            )  # a notice whose words change is not logged again, and each line counts
+            # A notice whose words change is not logged again, and each line counts.
+            self._log.info(f"restart: {text}")
         self._notices.say("restart", f"restart: {text}", "info")
 
     def _alert(self, text: str) -> None:

@@ -158,6 +158,8 @@ class Daemon:
 
     async def second(self, now: float) -> None:
         """What the loops do in one second, for a caller that keeps the time itself."""
+        if self._cold is not None:
+            await self._cold.tick(now)
         await self._watch.tick(now)
         await self.campaigns.tick(now)
 

@@ -128,6 +128,11 @@ class Steps:
         self._state = restarted.state
         if result.outcome == "returned":
             self._serving = 0
+            if result.mismatches and trial is not None:
+                # It started, and not as asked: that is known of the knob, whatever else is tried with it.
+                trial.effective = {**asked, **{wrong.knob: wrong.effective for wrong in result.mismatches}}
+                self._remember(asked, trial.effective, "served", result.phase, result.reason)
+                return "; ".join(map(str, unlike(asked, trial.effective)))
             if trial is not None:
                 self._remember(asked, {}, "failed", result.phase, result.reason)
             return f"failed at {result.phase}: {result.reason}"
