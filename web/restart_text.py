@@ -56,6 +56,7 @@ RESTARTS: dict[str, str] = {
     "restart.since": "begun {span} ago",
     "restart.settings": "to {settings}",
     "restart.back": "to the last known good",
+    "config.restarting": "The engine restarts: its configuration is known again once it serves.",
     "restart.waiting": "The engine restarts: {phase}",
     "campaign.serving.restarting": "the engine restarts now",
     "campaign.cost": "{restarts}, {lost} of lost capacity",

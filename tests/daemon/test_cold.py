@@ -163,9 +163,7 @@ def test_a_restart_goes_on_to_its_end_when_who_ordered_it_goes_away(bench: Bench
 
 def test_it_tells_how_far_a_restart_is_and_nothing_once_it_is_over(bench: Bench) -> None:
     async def watch() -> tuple[Progress | None, float]:
-        now = bench.stand.clock.now
-        assert bench.cold.progress is None
-        begun = now()
+        begun = bench.stand.clock.now()
         order = asyncio.create_task(bench.lane.restart({"block_size": 64}, actor="campaign 1", kind="trial"))
         while bench.cold.progress is None or "weights loaded" not in bench.cold.progress.line:
             await bench.stand.clock.sleep(1.0)
@@ -173,7 +171,9 @@ def test_it_tells_how_far_a_restart_is_and_nothing_once_it_is_over(bench: Bench)
         await order
         return found, begun
 
+    before = bench.cold.progress
     seen, begun = bench.stand.live(watch())
+    assert before is None
     assert seen is not None
     assert (seen.actor, seen.kind, seen.settings, seen.phase) == (
         "campaign 1",

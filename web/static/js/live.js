@@ -198,7 +198,7 @@ function config(live) {
   const engine = live.engine ?? {};
   const names = [...new Set([engine.effective, engine.values, engine.launch, engine.ceilings].flatMap((from) => Object.keys(from ?? {})))];
   const host = hostRows(live);
-  if (!names.length && !host.length) return [h("p", { class: "empty" }, t("config.empty"))];
+  if (!names.length && !host.length) return [h("p", { class: "empty" }, t(live.restart ? "config.restarting" : "config.empty"))];
   const rows = names.map((name) => {
     const asked = engine.values?.[name];
     const now = engine.effective?.[name] ?? null;
