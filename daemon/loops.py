@@ -128,6 +128,8 @@ class Daemon:
             history=self._history,
             runner=self._runner,
             clock=clock,
+            cold=self._cold,
+            tried_host=tried_host,
         )
         self._forget_at = 0.0
 
