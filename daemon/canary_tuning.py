@@ -8,7 +8,7 @@ import structlog
 
 from change.engine import EngineError, EngineState
 from change.restart.order import RestartResult
-from change.server import Settings
+from change.server import ServerError, Settings
 from daemon.cold_memory import cold_past
 from daemon.ledger import Ledger
 from daemon.replica import Replica
@@ -183,7 +183,7 @@ class CanaryTuning:
                 return
             past = cold_past(self._store, self._engine, canary.engine_version)
             self._ledger.open(base, now, self.settings, self._slo, self._outer)
-        except (EngineError, StoreError) as error:
+        except (EngineError, ServerError, StoreError) as error:
             self.report = {"decision": "aborted", "winner": None, "reasons": [str(error)]}
             return
         self.mind = mind = CanaryCampaign(

@@ -15,12 +15,12 @@ from change.journal import Journal
 from daemon.canary_tuning import CanaryTuning
 from daemon.headless import START, node_gauges
 from daemon.replica import Replica
-from sim.cold_lane import SimulatedColdLane
 from sim.node import Node
 from sim.scenario import SCENARIOS, Draw, Scenario
 from sim.traffic import Mix
 from store import open_store
 from store.models import Campaign, JournalEntry, Trial
+from tests.daemon.node_lane import NodeLane
 from tuner.outer.messages import Measure
 from tuner.outer.settings import OuterSettings
 from tuner.settings import Objective, Slo, TuneSettings
@@ -67,7 +67,7 @@ class Stand:
         self.now = START
         self.wait(60.0)
         self.store = open_store("sqlite:///:memory:")
-        self.lanes = {name: SimulatedColdLane(getattr(self, name)) for name in ("canary", "base")}
+        self.lanes = {name: NodeLane(getattr(self, name)) for name in ("canary", "base")}
         self.own = {name: dict(getattr(self, name).cold) for name in ("canary", "base")}
         self.hot = {name: dict(getattr(self, name).control.read_state().values) for name in self.lanes}
         self.boots: dict[str, list[str]] = {"canary": [], "base": []}
