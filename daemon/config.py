@@ -20,6 +20,7 @@ from daemon.sections.cold import ColdSection
 from daemon.sections.collect import CollectSection
 from daemon.sections.engine import EngineSection
 from daemon.sections.host_lane import HostSection
+from daemon.sections.precision import PrecisionSection
 from daemon.sections.restart import RestartSection
 from tuner.outer.settings import OuterSettings
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
@@ -240,6 +241,7 @@ class Config(Section):
     slo: SloSection = SloSection()
     tune: TuneSection = TuneSection()
     host: HostSection = HostSection()
+    precision: PrecisionSection = PrecisionSection()
     collect: CollectSection = CollectSection()
     capture: CaptureSection = CaptureSection()
     web: WebSection = WebSection()
