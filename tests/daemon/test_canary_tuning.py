@@ -160,6 +160,15 @@ def test_what_held_on_the_canary_is_rolled_out_by_one_restart_of_the_base() -> N
     assert [t.state for t in stand.rows(Trial)].count("promoted") == 1
 
 
+def test_a_base_that_does_not_gain_what_the_canary_did_goes_back_in_probation() -> None:
+    stand = Stand(roll_out=True, beside=guide(best_block=128.0))
+    report = stand.whole()
+    assert report["decision"] == "aborted" and report["winner"] is None
+    assert "stayed behind the canary" in report["reasons"][-1]
+    assert stand.lanes["base"].kinds == ["promotion", "rollback"]
+    assert stand.at_home("canary") and stand.at_home("base")
+
+
 def test_a_worse_block_size_is_not_promoted_and_the_canary_goes_home() -> None:
     stand = Stand(WORSE, roll_out=True, engine=guide(best_block=128.0))
     report = stand.whole()

@@ -18,15 +18,16 @@ MIX = (128, 512, 1024)
 def served(
     seed: int, *, rate: float = 1.0, seconds: float = 10.0, prompts: tuple[int, ...] = MIX
 ) -> list[ScoredWindow]:
-    """One window of requests drawn from a mix; each stays inside for so many seconds."""
+    """One window of requests drawn from a mix; each stays for `seconds`, most of them after its first token."""
     rng = np.random.default_rng(seed)
     records = []
     for seq in range(int(rate * SECONDS)):
-        finish = (seq + 0.5) / rate
+        first = (seq + 0.5) / rate
+        finish = first + 0.9 * seconds
         prompt, output = int(rng.choice(prompts)), int(math.exp(rng.uniform(3, 5)))
         records.append(
             RequestRecord(
-                seq, finish - seconds, None, finish, 1, 1, 1, prompt, output, 0, 0.0, 0.0, 0.0, 0, "stop"
+                seq, finish - seconds, first, finish, 1, 1, 1, prompt, output, 0, 0.0, 0.0, 0.0, 0, "stop"
             )
         )
     interval = Interval(1, 0.0, 0.0, SECONDS)
@@ -56,3 +57,9 @@ def test_another_share_of_the_users_moves_both() -> None:
 
 def test_too_few_requests_say_nothing() -> None:
     assert unfair(served(1, rate=0.03), served(2)) is None
+
+
+def test_requests_that_outlast_their_window_count() -> None:
+    assert unfair(served(1, seconds=2 * SECONDS), served(2, seconds=2 * SECONDS)) is None
+    found = unfair(served(1, rate=0.3, seconds=2 * SECONDS), served(2, seconds=2 * SECONDS))
+    assert found is not None and "requests_per_second 0.3 and 1" in found
