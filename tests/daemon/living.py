@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 
 from daemon import assembly, credentials
+from daemon.canary import canary_control
 from daemon.config import Config
 from daemon.engine_probe import EngineProbe
 from daemon.loops import Daemon
@@ -72,9 +73,9 @@ class Running:
 @contextlib.asynccontextmanager
 async def running(config: Config) -> AsyncIterator[Running]:
     with contextlib.closing(listen(config.web)) as listening:
-        async with assembly.hot_engine(config) as control:
+        async with assembly.hot_engine(config) as control, canary_control(config) as canary:
             probe = EngineProbe(config, credentials.engine_api_key(config))
-            daemon = Daemon(config, control, probe)
+            daemon = Daemon(config, control, probe, canary=canary)
             life = asyncio.create_task(daemon.run(listening))
             one = Running(daemon, local_url(listening, ""))
             try:
