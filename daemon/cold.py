@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
 import structlog
@@ -17,15 +18,37 @@ from change.restart.parts import Parts
 from change.restart.record import good_of
 from change.restart.recovery import recover
 from change.restart.restart import Restart
-from change.restart.roll_back import undo_restarts
+from change.restart.roll_back import order_back, undo_restarts
 from change.server import LaunchCommand, ServerError, Settings
 from change.steps import ChangeRefused
 from daemon.notices import Notices
+from store import StoreError
 from store.models import JournalEntry
 
 T = TypeVar("T")
 _log = structlog.get_logger("trimtab")
 Kind = Literal["trial", "promotion", "manual", "rollback"]
+NOTHING: Settings = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the restart under way is; times are those of its clock, in Unix seconds."""
+
+    actor: str
+    kind: str
+    settings: Settings
+    begun: float
+    phase: str
+    phase_begun: float
+    line: str = ""
+
+    def hear(self, text: str, now: float) -> None:
+        """Take in a line of its course, which begins with the phase."""
+        phase, _, line = text.partition(": ")
+        if phase != self.phase:
+            self.phase, self.phase_begun = phase, now
+        self.line = line
 
 
 class ColdCatalogue(Protocol):
@@ -70,15 +93,21 @@ class Cold:
         *,
         before: Callable[[], None] = lambda: None,
         close: Callable[[], Awaitable[None]] | None = None,
+        log: Any = None,
     ) -> None:
-        """`parts` need no judge that the catalogue is; `before` is called before each restart, `close` at the end."""
+        """`parts` need no judge that the catalogue is; `before` is called before each restart, `close` at the end.
+
+        `log` hears each line of progress, the program's own if not given.
+        """
         self._close = close
+        self._log = _log if log is None else log
         self._work: asyncio.Task[Any] | None = None
         self._catalogue = catalogue
         self._notices = notices
         self._before = before
         self._turn = asyncio.Lock()
         self._unfinished = True
+        self._progress: Progress | None = None
         self._parts = replace(
             parts,
             judges=replace(
@@ -96,6 +125,11 @@ class Cold:
     def running(self) -> bool:
         """Whether a restart or its recovery is under way."""
         return self._work is not None and not self._work.done()
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the restart is that is under way, None while there is none."""
+        return self._progress if self.running else None
 
     async def settings(self) -> Settings:
         """Return what the command spells out, and over it what the engine says."""
@@ -121,11 +155,10 @@ class Cold:
         """Restart with `settings` over the last known good command; see `ColdLane`."""
         async with self._turn:
             try:
-                command = await self._command(settings)
-            except ServerError as error:
+                order = await self._order(settings, actor, kind, campaign_id, hot)
+            except (ServerError, StoreError) as error:
                 return RestartResult("refused", "preflight", str(error))
-            self._begins()
-            order = RestartOrder(settings, command, actor, kind, campaign_id, hot)
+            self._begins(actor, kind, settings)
             try:
                 return await self._whole(Restart(self._parts, order).run())
             except LockError as error:
@@ -134,29 +167,39 @@ class Cold:
     async def undo(self, entries: Sequence[JournalEntry], actor: str, now: float) -> JournalEntry:
         """Take restarts back, newest first, by one restart; see `change.undo.Undo`."""
         async with self._turn:
-            self._begins()
+            self._begins(actor)
             return await self._whole(undo_restarts(self._parts)(entries, actor, now))
 
     async def tick(self, now: float) -> None:
         """End what a process before this one left half done, until it is ended; later calls do nothing.
 
-        A trial of a campaign that runs here is left alone: call `look_again` when one broke off.
+        A promotion whose campaign did not end with it is taken back. A trial or a probation of a campaign that runs
+        here is left alone: call `look_again` when one broke off.
         """
         if not self._unfinished or self._turn.locked():
             return
         async with self._turn:
+            self._progress = None
             try:
                 ended = await self._whole(recover(self._parts))
+                ended += await self._take_back_unproven(now)
             except LockError as error:
                 # Somebody else is at work: it is left alone, and looked at again with the next tick.
                 self._notices.say("restarts", str(error), "info")
+                return
+            except ChangeRefused as error:
+                self._notices.say(
+                    "restarts", f"a promotion whose probation broke off is not taken back yet: {error}"
+                )
                 return
             self._unfinished = False
         self._notices.over("restarts", "open restarts are ended")
         for entry in ended:
             self._notices.say(
                 f"recovered {entry.id}",
-                f"restart {entry.id} was left open: {entry.reason or entry.outcome}",
+                f"restart {entry.id} takes back a promotion whose probation broke off: {entry.reason or entry.outcome}"
+                if entry.undoes
+                else f"restart {entry.id} was left open: {entry.reason or entry.outcome}",
                 "info",
             )
 
@@ -171,6 +214,34 @@ class Cold:
         if self._close is not None:
             await self._close()
 
+    async def _order(
+        self, settings: Settings, actor: str, kind: Kind, campaign_id: int | None, hot: Values | None
+    ) -> RestartOrder:
+        """The order; a campaign that goes back takes back what it promoted, and does not spell it out anew."""
+        if kind == "rollback" and campaign_id is not None:
+            promotions = [entry for entry in self._standing() if entry.campaign_id == campaign_id]
+            if promotions:
+                return await order_back(self._parts, promotions[::-1], actor, campaign_id)
+        return RestartOrder(settings, await self._command(settings), actor, kind, campaign_id, hot)
+
+    def _standing(self) -> list[JournalEntry]:
+        """Restarts that a rollback could take back, oldest first, whatever boot they were made on."""
+        return [entry for entry in self._parts.journal.standing_anywhere("") if entry.lane == "cold"]
+
+    async def _take_back_unproven(self, now: float) -> list[JournalEntry]:
+        """Roll back the newest restart if it is a promotion that was not seen through its probation.
+
+        What a person restarted on purpose since stands. One attempt: if what was promoted comes up again in its
+        place, a person is told by the restart itself.
+        """
+        newest = next(iter(self._standing()[::-1]), None)
+        if newest is None or newest.kind != "promotion" or newest.campaign_id is None:
+            return []
+        if self._parts.journal.campaign_promoted(newest.campaign_id):
+            return []
+        self._begins()
+        return [await self._whole(undo_restarts(self._parts)([newest], "recovery", now))]
+
     async def _command(self, settings: Settings) -> LaunchCommand:
         known = plain(await self._parts.server.command())
         trials = self._parts.journal.open_entries("cold")
@@ -183,15 +254,23 @@ class Cold:
         task.add_done_callback(lambda _: self._notices.over("restart", "the restart is over"))
         return await asyncio.shield(task)
 
-    def _begins(self) -> None:
+    def _begins(self, actor: str = "recovery", kind: str = "rollback", settings: Settings = NOTHING) -> None:
         self._before()
+        self._follow(actor, kind, settings)
         self._notices.over("restart failed", "the engine is started once more")
 
+    def _follow(self, actor: str, kind: str, settings: Settings) -> None:
+        now = self._parts.clock.now()
+        self._progress = Progress(actor, kind, settings, now, "preflight", now)
+
     def _say(self, text: str) -> None:
+        if self._progress is None:
+            self._follow("recovery", "rollback", NOTHING)  # the first word that there is something to recover
+        if self._progress is not None:
+            self._progress.hear(text, self._parts.clock.now())
         if self._notices.holds("restart"):
-            _log.info(
-                f"restart: {text}"
-            )  # a notice whose words change is not logged again, and each line counts
+            # A notice whose words change is not logged again, and each line counts.
+            self._log.info(f"restart: {text}")
         self._notices.say("restart", f"restart: {text}", "info")
 
     def _alert(self, text: str) -> None:

@@ -48,8 +48,8 @@ def _with_restarts(
     scenario: str, seed: int, restarts: int, minutes: float | None, make_proposer: MakeProposer
 ) -> dict[str, Any]:
     chosen = SCENARIOS[scenario]
-    report, node, tuning = asyncio.run(
-        headless.outer_campaign(chosen, seed, restarts, minutes, make_proposer=make_proposer)
+    report, node, tuning = headless.outer_campaign(
+        chosen, seed, restarts, minutes, make_proposer=make_proposer
     )
     serving = dict(node.control.read_state().values)
     report["scenario"], report["seed"], report["serving"] = scenario, seed, serving

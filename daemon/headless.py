@@ -10,10 +10,11 @@ from change.journal import Journal
 from daemon.gauges import Gauges
 from daemon.lanes import LaneControl
 from daemon.outer_tuning import OuterTuning
+from daemon.simulated_cold import simulated_cold
 from daemon.tuning import Tuning
-from sim.cold_lane import SimulatedColdLane
 from sim.node import Node
 from sim.scenario import SCENARIOS, Scenario
+from sim.virtual_time import live
 from store import Store, open_store
 from tuner.campaign import MakeProposer
 from tuner.outer.settings import OuterSettings
@@ -92,7 +93,7 @@ async def campaign(
     return report, serving, tuning
 
 
-async def outer_campaign(
+def outer_campaign(
     scenario: Scenario,
     seed: int,
     restarts: int,
@@ -100,33 +101,41 @@ async def outer_campaign(
     store: Store | None = None,
     make_proposer: MakeProposer = Proposer,
 ) -> tuple[dict[str, Any], Node, OuterTuning]:
-    """Run one campaign over all lanes with up to `restarts` restarts; returns its report, the node and the driver."""
-    if scenario.cold is None:
-        raise ValueError(f"scenario {scenario.name} has no start-up settings to restart with")
+    """Run one campaign over all lanes with up to `restarts` restarts; returns its report, the node and the driver.
+
+    Raises `ValueError` for a scenario without start-up settings.
+    """
     node = Node(scenario, seed, START)
     node.advance(START + 30.0)
     memory = store or open_store("sqlite:///:memory:")
+    journal = Journal(memory, "simulated")
+    cold = simulated_cold(node, journal)
     tuning = OuterTuning(
         node.control,
         memory,
-        Journal(memory, "simulated"),
+        journal,
         lambda _: node_gauges(node),
         settings_of(scenario, minutes),
-        OuterSettings(restarts, allow=scenario.cold.allow),
+        OuterSettings(restarts, allow=() if scenario.cold is None else scenario.cold.allow),
         slo_of(dict(scenario.slo)),
-        SimulatedColdLane(node),
+        cold.lane,
         engine="simulated",
         seed=seed,
         timer=None,
         make_proposer=make_proposer,
     )
-    while not tuning.done:
-        node.advance(node.now + 1.0)
-        await tuning.tick(node.now)
+    live(node, to_the_end(node, tuning))
     assert tuning.report is not None
     report = dict(tuning.report)
     report["failed_requests"] = report.get("failed_requests", 0) + node.failed_requests
     return report, node, tuning
+
+
+async def to_the_end(node: Node, tuning: OuterTuning) -> None:
+    """Drive a campaign over all lanes in the node's time, a tick each second."""
+    while not tuning.done:
+        await asyncio.sleep(1.0)
+        await tuning.tick(node.now)
 
 
 def run(scenario: str, seed: int, minutes: float | None = None) -> tuple[dict[str, Any], Values, Tuning]:

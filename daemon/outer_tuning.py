@@ -35,6 +35,7 @@ from tuner.outer.messages import (
     TunedHot,
     TuneHot,
 )
+from tuner.outer.report import LABEL
 from tuner.outer.settings import OuterSettings
 from tuner.proposer import Proposer
 from tuner.settings import Slo, TuneSettings
@@ -176,6 +177,7 @@ class OuterTuning:
             "id": self.campaign_id,
             "phase": mind.phase if not inner else f"{mind.phase}: {inner['phase']}",
             "trials": len(mind.trials) + inner.get("trials", 0),
+            "inner": inner.get("id"),
             "cold": {
                 "trial": mind.serving or None,
                 "settings": dict(serving),
@@ -223,7 +225,7 @@ class OuterTuning:
             state = await self._control.state()
             cold = await self._lane.settings()
             past = cold_past(self._store, self._engine, state.engine_version)
-            self._ledger.open(state, now, self.settings, self.slo, self.outer)
+            self._ledger.open(state, now, self.settings, self.slo, self.outer, cold)
         except (EngineError, StoreError) as error:
             self.report = {"decision": "aborted", "winner": None, "reasons": [str(error)]}
             return
@@ -292,7 +294,10 @@ class OuterTuning:
             return
         if self._mode == "advise" and command.kind == "promotion" and "promotion" not in self._approved:
             if self._pending is None:
-                self._ask("promotion", f"keep trial {command.trial} with its start-up settings")
+                settings = ", ".join(f"{name} {value}" for name, value in command.settings.items())
+                self._ask(
+                    "promotion", f"keep the start-up settings of trial {command.trial} ({settings}), {LABEL}"
+                )
             return
         if self._restarting is None:
             self._moving()

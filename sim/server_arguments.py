@@ -29,6 +29,11 @@ LAUNCH = LaunchCommand(
 )  # fmt: skip
 
 
+def launch_of(settings: Settings) -> LaunchCommand:
+    """The command of an engine that was launched with these settings."""
+    return render(LaunchCommand(LAUNCH.argv[:7]), settings)
+
+
 class BadFlag(Exception):
     """A flag the engine does not know, or a value it cannot read: it exits with code 2."""
 

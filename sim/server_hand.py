@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from change.clock import Clock
 from change.restart.command import GATE_VARIABLE
-from change.server import LaunchCommand, LogPart, ProcessMark, ServerError, ServerState, Settings
+from change.server import LaunchCommand, LogPart, ProcessMark, ServerError, ServerState, Setting, Settings
 from sim.node import Node
 from sim.server_arguments import LAUNCH, BadFlag, settings_of
 
@@ -71,7 +71,7 @@ class SimulatedServer:
 
     def __post_init__(self) -> None:
         self.kept = self.command_line
-        self.effective: Settings = settings_of(self.command_line)
+        self.effective: Settings = self._in_force(settings_of(self.command_line))
         self.alive: dict[ProcessMark, str] = {}
         self.node.cold = dict(self.effective)
         self._pid = 1000
@@ -126,12 +126,10 @@ class SimulatedServer:
             self.two_at_once = True
             raise ServerError("an engine runs already: stop it first")
         self.starts += 1
-        fault = self.faults.pop(0) if self.faults else None
+        fault = self.faults.pop(0) if self.faults else self._too_large(command)
         self.run = self._begun(command, now, fault)
         if math.isfinite(self.run.serves_at):
-            asked = settings_of(command)
-            cold = self.node.scenario.cold
-            effective = dict(asked) if cold is None else {**asked, **cold.effective(asked)}
+            effective = self._in_force(settings_of(command))
             if fault == "ignored":
                 effective["block_size"] = 128
             self.effective = effective
@@ -182,6 +180,19 @@ class SimulatedServer:
             self.alive.pop(mark, None)
 
     # ------------------------------------------------------------------ inside
+
+    def _in_force(self, asked: Settings) -> dict[str, Setting]:
+        cold = self.node.scenario.cold
+        return dict(asked) if cold is None else {**asked, **cold.effective(asked)}
+
+    def _too_large(self, command: LaunchCommand) -> FaultKind | None:
+        """Whether the story's cards do not hold what the command claims of them."""
+        starts = self.node.drawn.starts
+        try:
+            share = float(settings_of(command).get("gpu_memory_utilization", 0.0))
+        except BadFlag:
+            return None
+        return "out_of_memory" if starts is not None and share > starts.memory_share else None
 
     def _begun(self, command: LaunchCommand, now: float, fault: FaultKind | None) -> _Run:
         number = self.run.number + 1

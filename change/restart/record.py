@@ -51,13 +51,18 @@ def written_good(good: Good) -> dict[str, Any]:
 def good_of(entry: JournalEntry, known: LaunchCommand) -> Good:
     """What an entry goes back to; `known` is a command that still has its secrets. Raises `ServerError`."""
     undo = entry.undo
-    promoted = undo.get("promoted")
     return Good(
         commands.read(undo["command"], known),
         dict(undo["settings"]),
         dict(undo.get("hot") or {}),
-        None if promoted is None else Proved(dict(promoted["values"]), promoted["campaign_id"]),
+        proved_of(entry),
     )
+
+
+def proved_of(entry: JournalEntry) -> Proved | None:
+    """What served by promotion in the hot lane before an entry."""
+    promoted = entry.undo.get("promoted")
+    return None if promoted is None else Proved(dict(promoted["values"]), promoted["campaign_id"])
 
 
 def command_of(entry: JournalEntry, known: LaunchCommand) -> LaunchCommand:

@@ -17,12 +17,12 @@ from change.restart.command import plain, same
 from change.restart.course import Course
 from change.restart.end import close_and_drain, held_by, release, stop
 from change.restart.gate import Keeper
-from change.restart.hot_values import on_purpose, set_again
+from change.restart.hot_values import Proved, on_purpose, set_again
 from change.restart.locks import RestartLocks
 from change.restart.order import Outcome, Phase, RestartOrder, RestartResult
 from change.restart.parts import Parts, PhaseFailed
 from change.restart.preflight import objections
-from change.restart.record import Good, evidence, good_of, proved_now, written_change, written_good
+from change.restart.record import Good, evidence, good_of, proved_now, proved_of, written_change, written_good
 from change.restart.way_back import NOTHING, end_failed, give_up, open_gate, serves_on, start_good
 from change.server import LaunchCommand, ProcessMark, ServerError, ServerState
 from store import StoreError
@@ -149,7 +149,7 @@ class Restart:
                 order.command,
                 order.settings,
                 self._hot(good),
-                good.proved,
+                self._proved(good),
                 order.kind == "trial" and not same(order.command, good.command),
                 restart_actor(self._entry),
             )
@@ -167,6 +167,11 @@ class Restart:
             return self._order.hot
         named = () if same(self._order.command, good.command) else self._order.settings
         return {name: value for name, value in good.hot.items() if name not in named}
+
+    def _proved(self, good: Good) -> Proved | None:
+        """What is to serve by promotion: a rollback brings back what did so before the restarts it takes back."""
+        undoes = self._order.undoes
+        return good.proved if not undoes else proved_of(self._parts.journal.entry(undoes[-1]))
 
     async def _watch(self) -> None:
         parts = self._parts
@@ -193,6 +198,8 @@ class Restart:
             if order.kind != "trial" or back_home:
                 await self._parts.server.keep(order.command)
                 self._close("done", proof)
+            if order.undoes and self._proved(good) is None and self._parts.journal.promoted() is not None:
+                self._parts.journal.clear_promoted()
             if self._trial is not None:
                 self._end_trial("the next restart took its place")
         except (ServerError, StoreError) as error:

@@ -13,7 +13,7 @@ import math
 import time
 from typing import Any
 
-from trimtab_plugin import __version__
+from trimtab_plugin import __version__, farewell
 from trimtab_plugin.gate import MAX_LEASE_SECONDS, Gate
 from trimtab_plugin.link import Answer, EngineLink, LinkError, RanksDiffer
 from trimtab_plugin.ring import RING, Ring
@@ -81,6 +81,8 @@ class Middleware:
             # the lease.
             self._starts_closed = False
             self._gate.close(MAX_LEASE_SECONDS, retry_after=5)
+        if scope["type"] == "lifespan" and not self._off:
+            farewell.watch(self._gate)
         if self._off or scope["type"] not in ("http", "websocket"):
             return await self._app(scope, receive, send)
         path = scope["path"]

@@ -235,8 +235,11 @@ class OuterCampaign(Steps):
             assert isinstance(restarted, Restarted), "a restart is answered by what came of it"
             self.spent.take(restarted.result)
             self._serving = 0
-            if restarted.result.outcome == "down" or restarted.state is None:
-                self._end("aborted", f"{reason}; the incumbent did not come back: {restarted.result.reason}")
+            result = restarted.result
+            # The last known good is the incumbent, until a trial was promoted.
+            back = result.outcome == "served" or (result.outcome == "returned" and not self._kept)
+            if not back or restarted.state is None:
+                self._end("aborted", f"{reason}; the incumbent did not come back: {result.reason}")
                 return
             self._state = restarted.state
         if self.spent.restarts:

@@ -31,11 +31,12 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Restart the engine with `settings`, in the maintenance window."""
+    """Restart the engine with `settings`, in the maintenance window; `base` is the one that a canary is beside."""
 
     settings: Settings
     kind: Literal["trial", "promotion", "rollback"]
     trial: int | None
+    base: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Hold:
 
     values: Values
     stands: bool
+    base: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,16 @@ class Await:
     """Look again in a second: the maintenance window is closed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Both:
+    """A canary and the engine beside it, observed at the same time: what answers `Measure` of a canary's campaign."""
+
+    canary: Observation
+    base: Observation
+
+
 OuterCommand = Check | Restart | Hold | TuneHot | Measure | Await
-Seen = Checked | Restarted | Held | TunedHot | Observation
+Seen = Checked | Restarted | Held | TunedHot | Observation | Both
 
 
 @dataclass(frozen=True, slots=True)

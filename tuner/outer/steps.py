@@ -128,6 +128,11 @@ class Steps:
         self._state = restarted.state
         if result.outcome == "returned":
             self._serving = 0
+            if result.mismatches and trial is not None:
+                # It started, and not as asked: that is known of the knob, whatever else is tried with it.
+                trial.effective = {**asked, **{wrong.knob: wrong.effective for wrong in result.mismatches}}
+                self._remember(asked, trial.effective, "served", result.phase, result.reason)
+                return "; ".join(map(str, unlike(asked, trial.effective)))
             if trial is not None:
                 self._remember(asked, {}, "failed", result.phase, result.reason)
             return f"failed at {result.phase}: {result.reason}"
@@ -167,7 +172,7 @@ class Steps:
                 raise Over("inconclusive", f"the incumbent cannot be measured: {trouble}")
             return True
         if (trouble := self.standings.trial(trial.number, stint)) is not None:
-            self._close(trial, "aborted" if stint.alarm else "rejected", trouble)
+            self._close(trial, self._verdict(stint), trouble)
             return False
         trial.effect = self.standings.figures(trial.number)
         self._note("stint", f"looked like {trial.effect['median']:+.1%}", trial, trial.effect)
@@ -187,6 +192,10 @@ class Steps:
             self._hands_off = True
             raise Over("superseded", stint.trouble or "the engine was restarted by somebody else")
         return stint
+
+    def _verdict(self, stint: Stint) -> Literal["aborted", "rejected", "inconclusive"]:
+        """What becomes of a trial whose stint keeps it from going on."""
+        return "aborted" if stint.alarm else "rejected"
 
     def _gain(self, trial: ColdTrial) -> float:
         return self.standings.compared(trial.number).gain

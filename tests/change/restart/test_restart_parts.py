@@ -99,9 +99,18 @@ def test_each_step_has_its_own_time() -> None:
     following.feed(REAL[:3], NOW)
     assert following.overdue(NOW + 100.0) is None
     assert following.overdue(NOW + 101.0) == "'weights loaded' was not reached within 100 s"
-    following.feed(REAL[3:4], NOW + 90.0)
+    following.feed(
+        ["(Worker pid=9) INFO 11-29 12:44:25 [loader.py:502] Loading weights took 90 seconds"], NOW + 90.0
+    )
     assert following.overdue(NOW + 99.0) is None
     assert following.overdue(NOW + 101.0) == "'memory measured' was not reached within 10 s"
+
+
+def test_a_model_that_was_made_has_not_read_its_weights_yet() -> None:
+    following = load(weights=1200.0, memory=10.0)
+    following.feed(REAL[:4], NOW)
+    assert following.overdue(NOW + 1200.0) is None
+    assert following.overdue(NOW + 1201.0) == "'weights loaded' was not reached within 1200 s"
 
 
 def test_an_engine_whose_log_nobody_reads_has_the_time_of_all_steps() -> None:

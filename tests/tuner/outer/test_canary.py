@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 
 import numpy as np
 import pytest
 
+from change.journal import Journal
 from change.server import Settings
 from daemon.headless import START, node_gauges
-from sim.cold_lane import SimulatedColdLane
+from daemon.simulated_cold import simulated_cold
 from sim.cold_story import HONOURED
 from sim.node import Node
+from sim.virtual_time import live
+from store import open_store
 from tuner.messages import Observation
 from tuner.objective import scale
 from tuner.outer.alternation import Served, compare
@@ -63,11 +65,12 @@ def test_too_few_common_windows_are_no_score() -> None:
 
 
 def test_two_simulated_nodes_tell_a_better_block_size_apart_at_the_same_time() -> None:
+    canary, base = Node("guide-235b-plain", 1, START), Node("guide-235b-plain", 2, START)
+    for node in (canary, base):
+        node.advance(START + 60.0)
+
     async def run() -> list[Served]:
-        canary, base = Node("guide-235b-plain", 1, START), Node("guide-235b-plain", 2, START)
-        for node in (canary, base):
-            node.advance(START + 60.0)
-        lane = SimulatedColdLane(canary)
+        lane = simulated_cold(canary, Journal(open_store("sqlite:///:memory:"), "canary")).lane
         better: Settings = {"block_size": 64, "pipeline_parallel_size": 4, "tensor_parallel_size": 1}
         found = []
         for place, settings in enumerate((None, better, dict(HONOURED.launch), better)):
@@ -80,7 +83,7 @@ def test_two_simulated_nodes_tell_a_better_block_size_apart_at_the_same_time() -
             found.append(Served(place % 2, score))
         return found
 
-    served = asyncio.run(run())
+    served = live(canary, run())
     found = compare(served, 1)
     assert found is not None and found.holds(math.log1p(0.10), 3.0)
     assert found.gain > math.log(1.2)
