@@ -12,21 +12,29 @@ from typing import Any
 from change.server import LaunchCommand, ServerError
 
 GATE_VARIABLE = "TRIMTAB_GATE"
+GATE_UNTIL_VARIABLE = "TRIMTAB_GATE_UNTIL"
+CLOSED_START_SECONDS = 2 * 3600.0
+"""How long a closed start holds for: longer than any load, so that the gate is never open before the probe.
+
+Where the variables become a part of a container or a pod template, a start by somebody else after that begins open.
+"""
 MARK = "<secret>"
 _SECRET_FLAG = re.compile(r"^--(?:[a-z0-9]+[-_])*(?:api[-_]key|token|password|secret)$", re.IGNORECASE)
 _SECRET_VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
 
 
-def closed(command: LaunchCommand) -> LaunchCommand:
-    """The same command with a gate that starts closed."""
-    return LaunchCommand(command.argv, {**command.environ, GATE_VARIABLE: "closed"})
+def closed(command: LaunchCommand, now: float) -> LaunchCommand:
+    """The same command with a gate that starts closed; `now` is in Unix seconds."""
+    until = f"{now + CLOSED_START_SECONDS:.0f}"
+    return LaunchCommand(
+        command.argv, {**command.environ, GATE_VARIABLE: "closed", GATE_UNTIL_VARIABLE: until}
+    )
 
 
 def plain(command: LaunchCommand) -> LaunchCommand:
     """The same command without the gate of its start: what a start by somebody else is to use."""
-    return LaunchCommand(
-        tuple(command.argv), {k: v for k, v in command.environ.items() if k != GATE_VARIABLE}
-    )
+    gate = (GATE_VARIABLE, GATE_UNTIL_VARIABLE)
+    return LaunchCommand(tuple(command.argv), {k: v for k, v in command.environ.items() if k not in gate})
 
 
 def same(one: LaunchCommand, other: LaunchCommand) -> bool:

@@ -7,24 +7,12 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Protocol
 
+from change.restart.command import same
 from change.server import LaunchCommand, ServerState
 from daemon.guardian.attendance import Attendance
 
 RETURN_GRACE_SECONDS = 60.0
 """Grace of an unproven engine that the guardian itself ends."""
-
-
-GATE_VARIABLE = "TRIMTAB_GATE"
-"""How a start begins with its gate closed: a matter of that one start, no part of what is kept."""
-
-
-def same(one: LaunchCommand, other: LaunchCommand) -> bool:
-    """Whether two commands are one but for the gate that a start begins with."""
-    environs = [
-        {name: value for name, value in command.environ.items() if name != GATE_VARIABLE}
-        for command in (one, other)
-    ]
-    return one.argv == other.argv and environs[0] == environs[1]
 
 
 class Phase(Enum):

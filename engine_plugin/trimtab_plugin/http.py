@@ -73,7 +73,7 @@ class Middleware:
         self._link: EngineLink | None = None
         self._lease_due: float | None = None
         self._watch: asyncio.Task[None] | None = None
-        self._starts_closed = starts_closed() and not self._off
+        self._starts_closed = starts_closed(now=time.time()) and not self._off
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._starts_closed:

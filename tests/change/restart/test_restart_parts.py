@@ -63,9 +63,11 @@ def test_a_secret_that_nobody_knows_any_more_is_said() -> None:
 
 def test_the_gate_of_a_start_is_not_a_part_of_the_command() -> None:
     command = LaunchCommand(("vllm",), {"A": "1"})
-    assert closed(command).environ == {"A": "1", "TRIMTAB_GATE": "closed"}
-    assert same(closed(command), command)
-    assert plain(closed(command)).environ == {"A": "1"}
+    shut = closed(command, 1000.0)
+    assert shut.environ == {"A": "1", "TRIMTAB_GATE": "closed", "TRIMTAB_GATE_UNTIL": "8200"}
+    assert same(shut, command)
+    assert same(shut, closed(command, 2000.0))
+    assert plain(shut).environ == {"A": "1"}
 
 
 # ---------------------------------------------------------------------- milestones
