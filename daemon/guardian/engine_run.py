@@ -38,7 +38,7 @@ class EngineRun:
     def identity(self) -> str:
         """The name of this run."""
         mark = self._owned.mark
-        return f"{mark.pid}@{mark.started:.2f}"
+        return f"{mark.pid}@{mark.started:.2f}@{mark.boot[:8]}"
 
     @property
     def code(self) -> int | None:

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-import psutil
-
 from change.server import ProcessMark
+from daemon.process_mark import process_mark
 
 
 class Owned:
@@ -33,16 +32,12 @@ class Owned:
             process_group=0,
         )
         self.pid = self._process.pid
-        self._started = start_time(self.pid)
-
-    @property
-    def mark(self) -> ProcessMark:
-        """Its number and start time; 0 if it was gone before it could be looked at."""
-        return ProcessMark(self.pid, self._started or 0.0)
+        # Our own child that is not buried: its number cannot be another's yet.
+        self.mark = process_mark(self.pid) or ProcessMark(self.pid, 0.0)
 
     def send(self, number: signal.Signals) -> bool:
-        """Hand a signal to the process, if it is still the one that was started."""
-        if self.peek() is not None or start_time(self.pid) != self._started:
+        """Hand a signal to the process, if it still runs: until it is buried its number is nobody else's."""
+        if self.peek() is not None:
             return False
         os.kill(self.pid, number)
         return True
@@ -75,11 +70,3 @@ class Owned:
 
 def _as_shell(code: int) -> int:
     return code if code >= 0 else 128 - code
-
-
-def start_time(pid: int) -> float | None:
-    """When a process began, Unix seconds; None if there is none."""
-    try:
-        return psutil.Process(pid).create_time()
-    except psutil.Error:
-        return None

@@ -12,8 +12,8 @@ from daemon.guardian.wire import Peer
 
 KEPT = LaunchCommand(("vllm", "serve", "--block-size", "128"))
 OTHER = LaunchCommand(("vllm", "serve", "--block-size", "256"))
-DAEMON = Peer(41, 1.0)
-NEXT_DAEMON = Peer(42, 2.0)
+DAEMON = Peer(41, ProcessMark(41, 1.0))
+NEXT_DAEMON = Peer(42, ProcessMark(42, 2.0))
 
 
 @dataclass
