@@ -92,6 +92,13 @@ class EngineServer(Protocol):
         """Say what runs; at most one engine ever does."""
         ...
 
+    async def objections(self) -> list[str]:
+        """Say in words why this hand could not carry out a stop and a start now, before any is tried.
+
+        Nothing is changed that lasts. Empty where nothing is known to be in the way. Raises `ServerError`.
+        """
+        ...
+
     async def stop(self, *, grace_seconds: float) -> None:
         """Ask the engine to end, wait `grace_seconds`, then kill what is left of it; return once it is gone.
 

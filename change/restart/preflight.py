@@ -27,6 +27,7 @@ async def objections(
     if refusal is not None:
         found.append(refusal)
     found += await parts.judges.problems(order.settings, order.command)
+    found += await parts.server.objections()
     # An engine whose processes are not seen from here (a container's, a pod's) is taken for whoever is in its place:
     # refusing every restart of it would help nobody, and the release names what stays.
     own = _Own(frozenset(family), running and not family)

@@ -106,6 +106,16 @@ class DockerServer:
             running=False, identity=_run(container), exit_code=state.ExitCode, reason=_reason(container)
         )
 
+    async def objections(self) -> list[str]:
+        """Say if the container would vanish with its end, or Trimtab with it; see `EngineServer`."""
+        found = await self._find()
+        for container in found.alive or [self._there(found)]:
+            try:
+                self._refuse_unsafe(container)
+            except ServerError as error:
+                return [str(error)]
+        return []
+
     async def stop(self, *, grace_seconds: float) -> None:
         """Stop the container; see `EngineServer`.
 

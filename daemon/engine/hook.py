@@ -60,6 +60,10 @@ class HookServer:
         """Say what runs."""
         return _state(await self._look())
 
+    async def objections(self) -> list[str]:
+        """Nothing that is known beforehand."""
+        return []
+
     async def stop(self, *, grace_seconds: float) -> None:
         """Run the program, which returns once the engine is gone."""
         if not (await self._look()).running:

@@ -66,6 +66,21 @@ class KubernetesServer:
         workload = await self._workload()
         return state(workload, await self._pods(workload))
 
+    async def objections(self) -> list[str]:
+        """Say if Trimtab would end with the pod, has no right to patch, or somebody rolls out; see `EngineServer`."""
+        try:
+            await self._refuse_own_pod()
+            workload = await self._workload()
+            self._refuse_foreign(workload)
+            # A patch of nothing needs the right to patch, and changes nothing.
+            await self._api.patch(self._kind, self._name, {"metadata": {"resourceVersion": workload.version}})
+        except Conflict:
+            return []
+        except ServerError as error:
+            return [str(error)]
+        blocked = workload.blocked or (workload.one_by_one if workload.rolls else None)
+        return [] if blocked is None else [f"the {workload} cannot be given another command: {blocked}"]
+
     async def stop(self, *, grace_seconds: float) -> None:
         """Scale the one replica to none and wait until its pods are gone; with several replicas do nothing.
 

@@ -55,6 +55,11 @@ class ProcessServer:
         """Say what runs."""
         return self._state(await self._ask(Look()))
 
+    async def objections(self) -> list[str]:
+        """Nothing: a guardian that answers at all is the engine's parent, and its orders need no other right."""
+        await self.look()
+        return []
+
     async def stop(self, *, grace_seconds: float) -> None:
         """Have the engine and all it began end; returns once they are gone."""
         patience = grace_seconds + AFTER_GRACE_SECONDS

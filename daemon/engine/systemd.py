@@ -54,6 +54,10 @@ class SystemdServer:
         """Say what runs."""
         return self._state(await self._show())
 
+    async def objections(self) -> list[str]:
+        """Nothing that is known beforehand."""
+        return []
+
     async def stop(self, *, grace_seconds: float) -> None:
         """Stop the unit; after the grace, or the unit's own TimeoutStopSec if that is shorter, all of it is killed."""
         await self._systemctl("stop", "--no-block", self._unit)

@@ -139,6 +139,16 @@ class ServerContract(ABC):
 
         self.run(test)
 
+    def test_nothing_is_in_the_way_of_a_restart_here_and_asking_changes_nothing(self) -> None:
+        async def test(stand: Stand, server: EngineServer) -> None:
+            before = await server.look()
+            assert await server.objections() == []
+            assert await stand.server().objections() == []
+            assert (await server.look()).identity == before.identity
+            assert await stand.engines() == 1
+
+        self.run(test)
+
     def test_after_a_stop_nothing_is_left_and_a_second_stop_does_nothing(self) -> None:
         async def test(stand: Stand, server: EngineServer) -> None:
             before = await server.look()

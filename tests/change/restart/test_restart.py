@@ -78,6 +78,11 @@ def spoil_disk(stand: Stand) -> dict[str, Any]:
     return {}
 
 
+def spoil_hand(stand: Stand) -> dict[str, Any]:
+    stand.server.in_the_way = "the container was started with --rm"
+    return {}
+
+
 def spoil_arguments(stand: Stand) -> dict[str, Any]:
     async def problems(settings: object, command: object) -> list[str]:
         return ["--swap-space is gone since 0.18.0"]
@@ -110,6 +115,7 @@ def spoil_gate(stand: Stand) -> dict[str, Any]:
         (spoil_port, "taken by nginx (pid 78)"),
         (spoil_memory, "held by python3 (pid 77) on NPU 1"),
         (spoil_disk, "make room"),
+        (spoil_hand, "started with --rm"),
         (spoil_arguments, "--swap-space is gone"),
         (spoil_plan, "memory plan cannot fit on a card of 32.0 GiB"),
         (spoil_share, "memory plan cannot fit into the share 0.6"),
