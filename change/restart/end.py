@@ -28,7 +28,7 @@ async def close_and_drain(parts: Parts, course: Course, keeper: Keeper) -> int:
         calm = 0
         left: int | None = None
         while parts.clock.now() < deadline:
-            left = await parts.probe.inside()
+            left = await _inside(parts)
             calm = calm + 1 if left == 0 else 0
             if calm >= _CALM_LOOKS:
                 return 0
@@ -37,6 +37,19 @@ async def close_and_drain(parts: Parts, course: Course, keeper: Keeper) -> int:
             f"{'requests' if left is None else left} still inside after {parts.settings.drain_seconds:g} s"
         )
         return left or 0
+
+
+async def _inside(parts: Parts) -> int | None:
+    """Count by the engine's gauges and by the plugin, which alone knows requests that are still being tokenised.
+
+    None where the gauges say nothing and the plugin counts nobody: unknown is not empty.
+    """
+    gauges = await parts.probe.inside()
+    try:
+        counted = (await parts.control.state()).requests_inside
+    except EngineError:
+        counted = None
+    return gauges if not counted else max(counted, gauges or 0)
 
 
 async def stop(parts: Parts, course: Course) -> None:
