@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,48 @@ def test_no_secret_is_written(secret: str) -> None:
     assert secret not in str(kept)
     assert kept["environ"]["TRIMTAB_TOKEN_FILE"] == "/run/token"
     assert same(read(kept, command), command)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("env", "VLLM_API_KEY=hush", "vllm", "serve", "m"),
+        ("vllm", "serve", "m", "--api-ke", "hush"),
+        ("vllm", "serve", "m", "--api_ke=hush"),
+        ("vllm", "serve", "m", "--api-key", "hush", "hush2", "--port", "1", "--api-key", "hush3"),
+        (
+            "vllm",
+            "serve",
+            "m",
+            "--kv-transfer-config",
+            '{"kv_role": "both", "redis": {"Password" : "hu\\"sh"}}',
+        ),
+        ("vllm", "serve", "m", '--kv-transfer-config={"auth_token":"hush","b":[{"auth_token":"hush2"}]}'),
+        ("vllm", "serve", "m", "--kv-transfer-config.password", "hush"),
+        ("bash", "-c", "source env.sh; HF_TOKEN=hush exec vllm serve m --api-key hush2 --port 1"),
+    ],
+)
+def test_a_secret_is_not_written_wherever_it_stands_and_comes_back_as_it_was(argv: tuple[str, ...]) -> None:
+    command = LaunchCommand(argv)
+    kept = written(command)
+    assert "hu" not in "".join(word.replace("both", "") for word in kept["argv"])
+    assert read(kept, command).argv == argv
+
+
+def test_what_only_looks_like_a_secret_is_written() -> None:
+    argv = (
+        "vllm",
+        "serve",
+        "m",
+        "--api-server-count",
+        "2",
+        "--max-num-batched-tokens",
+        "512",
+        "--tokenizer",
+        "t",
+    )
+    argv += ("--speculative-config", '{"num_speculative_tokens": 3}', "--ssl-keyfile", "/k")
+    assert tuple(written(LaunchCommand(argv))["argv"]) == argv
 
 
 def test_a_secret_that_nobody_knows_any_more_is_said() -> None:
