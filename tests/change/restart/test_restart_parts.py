@@ -79,7 +79,7 @@ def test_a_secret_is_not_written_wherever_it_stands_and_comes_back_as_it_was(arg
 
 
 def test_what_only_looks_like_a_secret_is_written() -> None:
-    argv = (
+    argv: tuple[str, ...] = (
         "vllm",
         "serve",
         "m",
