@@ -39,9 +39,7 @@ def test_what_is_secret_is_not_shown_and_all_else_is(line: str, shown: str) -> N
 
 def test_a_secret_behind_its_flag_is_known_alone_and_the_flag_stays() -> None:
     redacted = redactor(LaunchCommand(("vllm", "serve", "m", "--api-key=sk-behind"), {}))
-    assert (
-        redacted("refused --api-key: sk-behind is too short") == "refused --api-key: <secret> is too short"
-    )
+    assert redacted("refused --api-key: sk-behind is too short") == "refused --api-key: <secret> is too short"
     assert redacted("sk-behind") == "<secret>"
 
 
