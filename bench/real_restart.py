@@ -23,6 +23,8 @@ BLOCK_SIZES = (64, 96, 128, 32)
 """What the attention of vLLM's CPU build takes: multiples of 32. With 16 it fails at its start."""
 EVERY_ROLLBACK = 6
 """Each sixth restart is a rollback."""
+PATIENCE_SECONDS = 900.0
+"""How long a client waits before its request counts as lost: a failed start and its way back, on a loaded machine."""
 LONGEST_TRAFFIC_SECONDS = 4 * 3600.0
 
 
@@ -58,7 +60,9 @@ class Restarts:
 @asynccontextmanager
 async def patient(pair: ServedVllm, seed: int) -> AsyncIterator[PatientTraffic]:
     """Steady traffic of clients that wait out a restart; at the end all their answers are in."""
-    traffic = PatientTraffic(pair.engine, RATE, seed=seed, prompts=PROMPTS, outputs=OUTPUTS)
+    traffic = PatientTraffic(
+        pair.engine, RATE, seed=seed, patience=PATIENCE_SECONDS, prompts=PROMPTS, outputs=OUTPUTS
+    )
     load = asyncio.create_task(traffic.run(LONGEST_TRAFFIC_SECONDS))
     try:
         yield traffic

@@ -97,7 +97,7 @@ BAD_FLAG = Fault("bad flag", "real", {"swap_space": 4}, "preflight", "swap_space
 NO_MEMORY = Fault(
     "memory plan impossible",
     "stand-in",
-    {"gpu_memory_utilization": 0.02},
+    {"gpu_memory_utilization": 0.06},
     "preflight",
     "the memory plan cannot fit",
     with_a_card,

@@ -18,11 +18,14 @@ from sqlalchemy import select
 from bench.real_restart import patient, say
 from store import open_store
 from store.models import JournalEntry
-from tests.real.served import ServedVllm
+from tests.real.served import COMMAND_SECONDS, ServedVllm
 
-SETTLE_SECONDS = 300.0
-EARLIEST_SECONDS = 1.5
-"""A command takes about this long before its order reaches the daemon."""
+SETTLE_SECONDS = 900.0
+BEGIN_SECONDS = 60.0
+"""Longest wait for the order to reach the daemon and get through its pre-flight."""
+
+
+NO_PHASE = "no phase yet"
 
 
 @dataclass(slots=True)
@@ -42,6 +45,8 @@ def decoy(pair: ServedVllm) -> Iterator[psutil.Popen]:
     """A process with the engine's own argument list that is none of ours: whoever goes by names would end it."""
     package = pair.folder / "decoy" / "vllm" / "entrypoints" / "openai"
     package.mkdir(parents=True, exist_ok=True)
+    for folder in (package, package.parent, package.parent.parent):
+        (folder / "__init__.py").touch()
     (package / "api_server.py").write_text("import time\ntime.sleep(36000)\n")
     process = psutil.Popen(
         pair.command(),
@@ -68,15 +73,14 @@ def open_orders(pair: ServedVllm) -> list[int]:
 
 
 async def kills(pair: ServedVllm, count: int, longest: float, seed: int) -> tuple[list[Kill], list[str]]:
-    """Kill the daemon `count` times, within `longest` seconds from the order; with the failures of the clients."""
+    """Kill the daemon `count` times, within `longest` seconds of a restart; with the failures of the clients."""
     moments = random.Random(seed)
     found: list[Kill] = []
     with decoy(pair) as other:
         async with patient(pair, seed) as traffic:
             for number in range(count):
                 # Each in its own part of the time, so that ten kills do not meet one phase only.
-                share = (number + moments.random()) / count
-                moment = EARLIEST_SECONDS + share * (longest - EARLIEST_SECONDS)
+                moment = (number + moments.random()) / count * longest
                 kill = await asyncio.to_thread(_kill, pair, number, moment)
                 if not other.is_running() or other.status() == psutil.STATUS_ZOMBIE:
                     kill.wrong.append("the decoy is gone")
@@ -90,9 +94,11 @@ async def kills(pair: ServedVllm, count: int, longest: float, seed: int) -> tupl
 
 
 def _kill(pair: ServedVllm, number: int, moment: float) -> Kill:
+    back = number % 2 == 1
+    if back and pair.newest().get("outcome") != "done":
+        pair.apply(block_size=_another(pair.block_size()))  # there must be something to take back
     block, known = pair.block_size(), pair.newest().get("id")
-    back = number % 2 == 1 and known is not None
-    asked = 64 if block != 64 else 128
+    asked = _another(block)
     words = ("rollback",) if back else ("apply", str(pair.settings(block_size=asked)), "--restart")
     families = dict(pair.family())
     said = pair.output.stat().st_size
@@ -103,6 +109,9 @@ def _kill(pair: ServedVllm, number: int, moment: float) -> Kill:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    ordered = time.monotonic()
+    while _phase(pair, said) == NO_PHASE and time.monotonic() - ordered < BEGIN_SECONDS:
+        time.sleep(0.05)
     begun = time.monotonic()
     while time.monotonic() - begun < moment:
         time.sleep(0.1)
@@ -113,7 +122,8 @@ def _kill(pair: ServedVllm, number: int, moment: float) -> Kill:
     daemon.wait(30)
     killed = time.monotonic()
     kill.phase = _phase(pair, said)
-    order.wait(60)
+    # Without a daemon the command may have begun to carry it out itself.
+    order.wait(COMMAND_SECONDS)
     most = 0
     closed = None
     while time.monotonic() - killed < SETTLE_SECONDS:
@@ -128,6 +138,10 @@ def _kill(pair: ServedVllm, number: int, moment: float) -> Kill:
     kill.settled_seconds = time.monotonic() - killed
     _judge(pair, kill, block, known, families, most)
     return kill
+
+
+def _another(block_size: int) -> int:
+    return 64 if block_size != 64 else 128
 
 
 def _judge(
@@ -171,7 +185,7 @@ def _phase(pair: ServedVllm, since: int) -> str:
     with pair.output.open("rb") as file:
         file.seek(since)
         lines = [line for line in file.read().decode(errors="replace").splitlines() if "restart: " in line]
-    return lines[-1].partition("restart: ")[2].partition(":")[0] if lines else "no phase yet"
+    return lines[-1].partition("restart: ")[2].partition(":")[0] if lines else NO_PHASE
 
 
 def figures(found: list[Kill], failures: list[str]) -> str:

@@ -28,10 +28,15 @@ class LaunchCommand:
 
 @dataclass(frozen=True, slots=True)
 class ProcessMark:
-    """A process of this host, told from a reused number by its start time (Unix seconds)."""
+    """A process of this host, told from a reused number by its start.
+
+    `started` is in seconds since the host's boot, `boot` is the kernel's id of that boot: neither moves when the
+    clock is set.
+    """
 
     pid: int
     started: float
+    boot: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from daemon import assembly, credentials
+from daemon.canary import canary_control
 from daemon.cold_assembly import cold_lane
 from daemon.config import Config
 from daemon.engine_probe import EngineProbe
@@ -71,9 +72,9 @@ async def _answer(daemon: Daemon, ask: Ask) -> None:
 
 @contextlib.asynccontextmanager
 async def _daemon(config: Config) -> AsyncIterator[Daemon]:
-    async with assembly.hot_engine(config) as control:
+    async with assembly.hot_engine(config) as control, canary_control(config) as canary:
         probe = EngineProbe(config, credentials.engine_api_key(config))
         try:
-            yield Daemon(config, control, probe, cold=partial(cold_lane, config))
+            yield Daemon(config, control, probe, cold=partial(cold_lane, config), canary=canary)
         finally:
             await probe.close()

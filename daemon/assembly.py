@@ -10,7 +10,6 @@ from change.engine import EngineControl, EngineError
 from change.journal import Journal
 from collectors import torch_npu
 from collectors.dcmi.dcmi import DcmiCollector
-from collectors.derived import DerivedCollector
 from collectors.hccn.hccn import HccnCollector
 from collectors.history import History
 from collectors.identity import Identities
@@ -180,6 +179,9 @@ def runner(config: Config, history: History, *, lasting: bool = True) -> Runner:
         found.append(stall_probe(config, history))
     derived = collect.derived
     if lasting and derived.enabled:
+        # Here and not above: its statistics take a second to load, for which a command need not wait.
+        from collectors.derived import DerivedCollector
+
         found.append(
             DerivedCollector(history, interval_seconds=derived.interval_seconds, engines=derived.engines)
         )

@@ -16,10 +16,13 @@ from collectors.history import History
 from collectors.runner import Runner
 from daemon import assembly, live
 from daemon.campaigns import Campaigns
+from daemon.cold import Cold
 from daemon.config import Config
 from daemon.engine_watch import EngineWatch
 from daemon.host_lane import HostLane
-from daemon.knob_rows import knob_rows
+from daemon.host_values import HostValues
+from daemon.knob_rows import host_rows, knob_rows
+from daemon.lanes import HostSide
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.orders import Orders
@@ -43,7 +46,10 @@ class DaemonBody:
         history: History,
         runner: Runner,
         clock: Callable[[], float],
+        cold: Cold | None = None,
+        tried_host: HostSide | None = None,
     ) -> None:
+        """`tried_host` is the host whose knobs a campaign tries, where it is not that of `host`."""
         self._config = config
         self._watch = watch
         self._campaigns = campaigns
@@ -55,16 +61,22 @@ class DaemonBody:
         self._runner = runner
         self._clock = clock
         self._effective = assembly.effective_reader(config)
+        self._cold = cold
+        self._host_values = HostValues((host if tried_host is None else tried_host).hand)
 
     def live(self, now: float) -> dict[str, Any]:
         """Describe this moment; see `web.shapes.Live`."""
         slo = {key: value for key, value in self._config.slo.model_dump().items() if value is not None}
+        campaign = self._campaigns.status()
+        self._host_values.told(campaign, now)
         return {
             "now": now,
             "mode": self._modes.mode,
             "paused": self._modes.paused,
             "stopped": self._modes.stopped(now),
             "engine": self._engine(),
+            "host": self._host_values.shown(),
+            "restart": live.restart(None if self._cold is None else self._cold.progress, now),
             "devices": live.devices(self._history),
             "queue": live.queue(self._history),
             "latency": live.latency(self._history, now),
@@ -72,16 +84,18 @@ class DaemonBody:
             "signs": live.signs(self._history),
             "slo": slo or None,
             "sources": live.sources(self._runner.health()),
-            "campaign": self._campaigns.status(),
+            "campaign": campaign,
             "pending": self._campaigns.pending(),
             "last_campaign": self._last_campaign(),
             "notices": live.notices(self._notices.standing()),
         }
 
     async def knobs(self) -> list[dict[str, Any]]:
-        """List the catalogue as it applies to this engine, with the values in force."""
+        """List the catalogue as it applies to this engine and its host, with the values in force."""
         state, probe, kind = self._watch.state, self._watch.probe, self._config.engine.kind_or_vllm
         settings = await self._effective.read(kind, state=state, log=()) if self._watch.reachable else None
+        await self._look_at_host()
+        known = self._host_values.known
         return knob_rows(
             kind if state is None else state.engine,
             (None if probe is None else probe.version) if state is None else state.engine_version,
@@ -89,7 +103,7 @@ class DaemonBody:
             {} if state is None else state.floors,
             {} if state is None else state.ceilings,
             settings=settings,
-        )
+        ) + host_rows(known, {*known, *self._config.host.knobs})
 
     async def apply(self, values: Settings, *, restart: bool = False) -> dict[str, Any]:
         """Apply knob values by hand; a running campaign ends before a restart."""
@@ -101,17 +115,23 @@ class DaemonBody:
     async def rollback(self, n: int) -> dict[str, Any]:
         """Take back the last `n` changes."""
         with _refusals():
-            return await self._orders.rollback(n, "operator", self._clock())
+            done = await self._orders.rollback(n, "operator", self._clock())
+        await self._look_at_host(changed=True)
+        return done
 
     async def host_apply(self, changes: Mapping[str, str]) -> dict[str, Any]:
         """Change knobs of the host lane by hand."""
         with _refusals():
-            return await self._host.apply(_changes(changes), "operator", self._clock())
+            done = await self._host.apply(_changes(changes), "operator", self._clock())
+        await self._look_at_host(changed=True)
+        return done
 
     async def host_rollback(self, n: int) -> dict[str, Any]:
         """Take back the last `n` changes of the host lane."""
         with _refusals():
-            return await self._host.rollback(n, "operator", self._clock())
+            done = await self._host.rollback(n, "operator", self._clock())
+        await self._look_at_host(changed=True)
+        return done
 
     async def pause(self) -> dict[str, Any]:
         """Stop the mind; a running trial goes back to the incumbent at once."""
@@ -129,7 +149,9 @@ class DaemonBody:
         await self.pause()
         with _refusals():
             host = await self._host.detach("operator", self._clock())
-            return await self._orders.detach("operator", self._clock()) | {"host": host}
+            done = await self._orders.detach("operator", self._clock()) | {"host": host}
+        await self._look_at_host(changed=True)
+        return done
 
     async def tune(
         self, mode: Literal["advise", "act"], minutes: float | None, restarts: int | None = None
@@ -145,6 +167,11 @@ class DaemonBody:
     async def decline(self, id: str) -> dict[str, Any]:
         """Say no to what waits."""
         return await self._campaigns.decline(id, self._clock())
+
+    async def _look_at_host(self, *, changed: bool = False) -> None:
+        """A campaign that runs tells the values itself, and must not wait for a reading."""
+        if not self._campaigns.running:
+            await self._host_values.read(self._clock(), changed=changed)
 
     def _last_campaign(self) -> dict[str, Any] | None:
         report = self._campaigns.last_report

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from change.engine import EngineControl, EngineError, Values
-from change.host import HostError
 from change.host_knobs import HOST_KNOBS
 from change.journal import Journal
 from change.lock import EngineLock, LockError
 from change.restart.order import ColdLane
-from change.steps import ChangeRefused
 from collectors.history import History
 from daemon.config import TuneSection
 from daemon.lanes import HostSide, LaneControl
@@ -26,10 +24,14 @@ from daemon.notices import Notices
 from daemon.quiet_hours import local_minute, minute_of_day
 from daemon.sections.restart import RestartSection
 from store import Store, StoreError
-from tuner.settings import Slo
+from tuner.outer.settings import OuterSettings
+from tuner.settings import Slo, TuneSettings
 from web.body import NotFound, Refused
 
 if TYPE_CHECKING:
+    from daemon.canary import Canary
+    from daemon.canary_tuning import CanaryTuning
+    from daemon.gauges import Gauges
     from daemon.outer_tuning import OuterTuning
     from daemon.tuning import Tuning
 
@@ -59,12 +61,13 @@ class Campaigns:
         clock: Callable[[], float] = time.time,
         cold_lane: ColdLane | None = None,
         restart: RestartSection | None = None,
-        reapply_host: Callable[[float], Awaitable[object]] | None = None,
+        reapply_host: Callable[[float], Awaitable[None]] | None = None,
+        canary: Canary | None = None,
     ) -> None:
         """`own_card` says which NPUs are the engine's, None for unknown; `host` is the lane whose knobs are tried too.
 
         `cold_lane` restarts the engine, `restart` says when and at what price; `reapply_host` sets anew after it what
-        was promoted on the host.
+        was promoted on the host; with `canary` restarts are its own.
 
         `ended` is called after each campaign, so that a change it left open is ended when that is possible.
         """
@@ -87,7 +90,8 @@ class Campaigns:
         self._cold_lane = cold_lane
         self._restart = RestartSection() if restart is None else restart
         self._reapply_host = reapply_host
-        self._tuning: Tuning | OuterTuning | None = None
+        self._canary = canary
+        self._tuning: Tuning | OuterTuning | CanaryTuning | None = None
         self._locks: list[EngineLock] = []
         self._last_minute: int | None = None
         self._swept = False
@@ -140,7 +144,7 @@ class Campaigns:
             outer = self._tune.outer(self._restart, restarts)
         except ValueError as error:
             raise Refused(str(error)) from error
-        if outer.restarts and self._cold_lane is None:
+        if outer.restarts and self._cold_lane is None and self._canary is None:
             raise Refused(
                 "restarts are asked for and nothing here may restart the engine: set tune.restarts to 0, or configure "
                 "how this engine is started"
@@ -161,7 +165,9 @@ class Campaigns:
         self._acquire(EngineLock(self._lock_dir, state.boot_id, "a campaign"))
         try:
             gauges = history_gauges(self._history, self._own_card)
-            if outer.restarts and self._cold_lane is not None:
+            if outer.restarts and self._canary is not None:
+                self._tuning = await self._on_canary(self._canary, gauges, settings, outer, mode, now)
+            elif outer.restarts and self._cold_lane is not None:
                 from daemon.outer_tuning import OuterTuning
 
                 self._tuning = OuterTuning(
@@ -179,7 +185,7 @@ class Campaigns:
                     may_restart=self._restart.open_at,
                     moving=self._release,
                     moved=self._follow,
-                    came_up=self._put_host_back,
+                    came_up=self._reapply_host,
                 )
             else:
                 lanes = await self._lanes(mode, settings.knobs)
@@ -197,6 +203,8 @@ class Campaigns:
                 )
         except BaseException:
             self._release()
+            if self._canary is not None:
+                self._canary.release()
             raise
         self._notices.over("campaign", "a new campaign begins")
         return {"started": True, "mode": mode, "minutes": settings.minutes, "restarts": outer.restarts}
@@ -272,19 +280,40 @@ class Campaigns:
             return str(error)
         return None
 
-    async def _put_host_back(self, now: float) -> None:
-        """Set anew what was promoted on the host, whose threads are others since the restart."""
-        if self._reapply_host is None:
-            return
-        try:
-            await self._reapply_host(now)
-        except (HostError, EngineError, LockError, ChangeRefused, StoreError) as error:
-            self._notices.say(
-                "host lane",
-                f"what was promoted on the host is not set on the engine that started again: {error}",
-            )
+    async def _on_canary(
+        self,
+        canary: Canary,
+        gauges: Callable[[float], Gauges],
+        settings: TuneSettings,
+        outer: OuterSettings,
+        mode: Literal["advise", "act"],
+        now: float,
+    ) -> CanaryTuning:
+        from daemon.canary_tuning import CanaryTuning
+        from daemon.replica import Replica
 
-    def _asked(self, id: str) -> Tuning | OuterTuning:
+        base = Replica(
+            self._control,
+            self._cold_lane,
+            self._journal,
+            gauges,
+            moving=self._release,
+            moved=self._follow,
+        )
+        return CanaryTuning(
+            await canary.replica(now),
+            base,
+            self._store,
+            settings,
+            outer,
+            self._slo,
+            engine=self._engine_url,
+            mode=mode,
+            roll_out=canary.roll_out,
+            may_restart=self._restart.open_at,
+        )
+
+    def _asked(self, id: str) -> Tuning | OuterTuning | CanaryTuning:
         pending = self.pending()
         if self._tuning is None or pending is None or str(pending["id"]) != id:
             raise NotFound(f"nothing waits under {id!r}: it was answered, or its time is over")
@@ -296,6 +325,8 @@ class Campaigns:
         self._tuning = None
         self._asked_since = None
         self._release()
+        if self._canary is not None:
+            self._canary.release()
         self._ended()
 
     async def _lanes(self, mode: str, names: Sequence[str]) -> LaneControl | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
 import structlog
@@ -27,6 +28,27 @@ from store.models import JournalEntry
 T = TypeVar("T")
 _log = structlog.get_logger("trimtab")
 Kind = Literal["trial", "promotion", "manual", "rollback"]
+NOTHING: Settings = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the restart under way is; times are those of its clock, in Unix seconds."""
+
+    actor: str
+    kind: str
+    settings: Settings
+    begun: float
+    phase: str
+    phase_begun: float
+    line: str = ""
+
+    def hear(self, text: str, now: float) -> None:
+        """Take in a line of its course, which begins with the phase."""
+        phase, _, line = text.partition(": ")
+        if phase != self.phase:
+            self.phase, self.phase_begun = phase, now
+        self.line = line
 
 
 class ColdCatalogue(Protocol):
@@ -85,6 +107,7 @@ class Cold:
         self._before = before
         self._turn = asyncio.Lock()
         self._unfinished = True
+        self._progress: Progress | None = None
         self._parts = replace(
             parts,
             judges=replace(
@@ -102,6 +125,11 @@ class Cold:
     def running(self) -> bool:
         """Whether a restart or its recovery is under way."""
         return self._work is not None and not self._work.done()
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the restart is that is under way, None while there is none."""
+        return self._progress if self.running else None
 
     async def settings(self) -> Settings:
         """Return what the command spells out, and over it what the engine says."""
@@ -130,7 +158,7 @@ class Cold:
                 order = await self._order(settings, actor, kind, campaign_id, hot)
             except (ServerError, StoreError) as error:
                 return RestartResult("refused", "preflight", str(error))
-            self._begins()
+            self._begins(actor, kind, settings)
             try:
                 return await self._whole(Restart(self._parts, order).run())
             except LockError as error:
@@ -139,7 +167,7 @@ class Cold:
     async def undo(self, entries: Sequence[JournalEntry], actor: str, now: float) -> JournalEntry:
         """Take restarts back, newest first, by one restart; see `change.undo.Undo`."""
         async with self._turn:
-            self._begins()
+            self._begins(actor)
             return await self._whole(undo_restarts(self._parts)(entries, actor, now))
 
     async def tick(self, now: float) -> None:
@@ -151,6 +179,7 @@ class Cold:
         if not self._unfinished or self._turn.locked():
             return
         async with self._turn:
+            self._progress = None
             try:
                 ended = await self._whole(recover(self._parts))
                 ended += await self._take_back_unproven(now)
@@ -225,11 +254,20 @@ class Cold:
         task.add_done_callback(lambda _: self._notices.over("restart", "the restart is over"))
         return await asyncio.shield(task)
 
-    def _begins(self) -> None:
+    def _begins(self, actor: str = "recovery", kind: str = "rollback", settings: Settings = NOTHING) -> None:
         self._before()
+        self._follow(actor, kind, settings)
         self._notices.over("restart failed", "the engine is started once more")
 
+    def _follow(self, actor: str, kind: str, settings: Settings) -> None:
+        now = self._parts.clock.now()
+        self._progress = Progress(actor, kind, settings, now, "preflight", now)
+
     def _say(self, text: str) -> None:
+        if self._progress is None:
+            self._follow("recovery", "rollback", NOTHING)  # the first word that there is something to recover
+        if self._progress is not None:
+            self._progress.hear(text, self._parts.clock.now())
         if self._notices.holds("restart"):
             # A notice whose words change is not logged again, and each line counts.
             self._log.info(f"restart: {text}")

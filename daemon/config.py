@@ -15,10 +15,12 @@ from change.host_knobs import HOST_KNOBS
 from daemon import paths
 from daemon.quiet_hours import QuietHours, minute_of_day
 from daemon.sections.base import FilePath, RootPath, Seconds, Section, Share
+from daemon.sections.canary import CANARY, CanarySection
 from daemon.sections.cold import ColdSection
 from daemon.sections.collect import CollectSection
 from daemon.sections.engine import EngineSection
 from daemon.sections.host_lane import HostSection
+from daemon.sections.precision import PrecisionSection
 from daemon.sections.restart import RestartSection
 from tuner.outer.settings import OuterSettings
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
@@ -119,6 +121,7 @@ class TuneSection(Section):
         default=0, description="restarts a campaign may spend: 0, or 3 and more"
     )
     cold: ColdSection = ColdSection()
+    canary: CanarySection = CanarySection()
     lease_seconds: Annotated[float, Field(ge=2, le=120)] = Field(
         default=30, description="an engine left alone in a trial goes back by itself after this long"
     )
@@ -238,10 +241,29 @@ class Config(Section):
     slo: SloSection = SloSection()
     tune: TuneSection = TuneSection()
     host: HostSection = HostSection()
+    precision: PrecisionSection = PrecisionSection()
     collect: CollectSection = CollectSection()
     capture: CaptureSection = CaptureSection()
     web: WebSection = WebSection()
     store: StoreSection = StoreSection()
+
+    @field_validator("tune")
+    @classmethod
+    def _canary_is_another(cls, tune: TuneSection, known: ValidationInfo) -> TuneSection:
+        engine = known.data.get("engine")
+        if engine is not None and (reason := tune.canary.against(engine)) is not None:
+            raise ValueError(reason.removeprefix("tune."))
+        return tune
+
+    @field_validator("collect")
+    @classmethod
+    def _one_canary(cls, collect: CollectSection, known: ValidationInfo) -> CollectSection:
+        tune = known.data.get("tune")
+        if tune is not None and tune.canary.url and any(one.name == CANARY for one in collect.engines):
+            raise ValueError(
+                f"engines: {CANARY} is the name of tune.canary, which is watched by itself: leave it out"
+            )
+        return collect
 
     @field_validator("collect")
     @classmethod
@@ -279,11 +301,11 @@ class Config(Section):
         return self.store.url or f"sqlite:///{paths.state_dir() / 'trimtab.db'}"
 
     def own_card(self, npu: str) -> bool | None:
-        """Whether a card is the tuned engine's; None where other engines are watched and no list says whose it is."""
+        """Whether a card is the tuned engine's; None where others are watched and no list says it."""
         engines = self.collect.derived.engines
         if engines:
             return npu in engines[0]
-        return None if self.collect.engines else True
+        return None if self.collect.engines or self.tune.canary.url else True
 
     @property
     def reads_npu_smi(self) -> bool:

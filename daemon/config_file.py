@@ -68,7 +68,9 @@ def _suggestion(path: tuple[str | int, ...]) -> str:
     near = difflib.get_close_matches(wrong, list(model.model_fields), n=1)
     if near:
         return f"; did you mean {dotted((*path[:-1], near[0]))}?"
-    elsewhere = [known for known in known_keys() if known.rsplit(".", 1)[-1] == wrong]
+    # The canary repeats the engine's keys: the engine's own are what is meant.
+    known_ones = [known for known in known_keys() if not known.startswith("tune.canary.")]
+    elsewhere = [known for known in known_ones if known.rsplit(".", 1)[-1] == wrong]
     if 0 < len(elsewhere) <= 2:
         return f"; did you mean {' or '.join(elsewhere)}?"
     return f"; known here: {', '.join(sorted(model.model_fields))}"

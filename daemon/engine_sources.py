@@ -14,6 +14,7 @@ from collectors.sample import Collector, CollectorError
 from daemon import credentials, paths
 from daemon.config import Config
 from daemon.errors import ConfigError
+from daemon.sections.canary import CANARY
 from daemon.sections.engine import WatchedEngineSection
 
 
@@ -42,7 +43,8 @@ def engine_sources(
         interval_seconds=config.collect.vllm.interval_seconds,
         timeout_seconds=engine.timeout_seconds,
     )
-    return [tuned, *(_watched(config, watched) for watched in config.collect.engines)]
+    beside = [_watched(config, watched) for watched in config.collect.engines]
+    return [tuned, *beside, *_canary(config)]
 
 
 def stall_probe(config: Config, history: History) -> StallProbe:
@@ -79,6 +81,32 @@ def _watched(config: Config, engine: WatchedEngineSection) -> EngineCollector:
         interval_seconds=config.collect.vllm.interval_seconds,
         timeout_seconds=config.engine.timeout_seconds,
     )
+
+
+def _canary(config: Config) -> list[Collector]:
+    """The canary is watched as any engine beside the tuned one is."""
+    canary = config.tune.canary
+    if canary.url is None:
+        return []
+    own = config.model_copy(update={"engine": canary.as_engine(config.engine)})
+    server = Server(
+        canary.url,
+        root_path=canary.root_path,
+        api_key=credentials.engine_api_key(own),
+        ca_file=canary.tls.ca_file,
+        verify=canary.tls.verify,
+        kind=config.engine.kind,
+        role=None if config.engine.role == "auto" else config.engine.role,
+        label=CANARY,
+    )
+    return [
+        EngineCollector(
+            f"engine:{CANARY}",
+            server,
+            interval_seconds=config.collect.vllm.interval_seconds,
+            timeout_seconds=config.engine.timeout_seconds,
+        )
+    ]
 
 
 def _launch(engine_pid: Callable[[], int | None]) -> Launch | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from collectors.history import History
+from collectors.sample import Labels
 
 FRESH_SECONDS = 15.0
 """A reading older than this is unknown."""
@@ -50,18 +51,7 @@ def history_gauges(
         values = [value for _, value in fresh(name, now)]
         return sum(values) if values else None
 
-    errors_before: float | None = None
-
-    def errors(now: float) -> float:
-        """New 5xx answers since the last reading; a counter that fell began anew."""
-        nonlocal errors_before
-        count = total("trimtab_engine_http_errors_total", now)
-        if count is None:
-            return 0.0
-        before, errors_before = errors_before, count
-        if before is None:
-            return 0.0
-        return count - before if count >= before else count
+    errors = _new_errors(lambda now: total("trimtab_engine_http_errors_total", now))
 
     def read(now: float) -> Gauges:
         heat = [(own_card(npu), value) for npu, value in fresh("npu_temperature_celsius", now)]
@@ -76,3 +66,46 @@ def history_gauges(
         )
 
     return read
+
+
+def one_engine_gauges(history: History, of: Labels) -> Callable[[float], Gauges]:
+    """Read the gauges of an engine that is only watched, whose series carry the labels `of`; of its cards nothing."""
+
+    def total(name: str, now: float) -> float | None:
+        found = [history.latest(name, labels) for labels in history.series(name, of)]
+        values = [
+            float(sample.value)
+            for sample in found
+            if sample is not None
+            and isinstance(sample.value, float | int)
+            and now - sample.time <= FRESH_SECONDS
+        ]
+        return sum(values) if values else None
+
+    errors = _new_errors(lambda now: total("trimtab_engine_http_errors_total", now))
+
+    def read(now: float) -> Gauges:
+        return Gauges(
+            running=total("trimtab_engine_requests_running", now),
+            waiting=total("trimtab_engine_requests_waiting", now),
+            errors=errors(now),
+        )
+
+    return read
+
+
+def _new_errors(total: Callable[[float], float | None]) -> Callable[[float], float]:
+    """New 5xx answers since the last reading; a counter that fell began anew."""
+    before: float | None = None
+
+    def errors(now: float) -> float:
+        nonlocal before
+        count = total(now)
+        if count is None:
+            return 0.0
+        last, before = before, count
+        if last is None:
+            return 0.0
+        return count - last if count >= last else count
+
+    return errors

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+from change.engine import EngineError
 from change.host import HostError
 from change.lock import LockError, LockHeld
 from change.steps import ChangeRefused
@@ -75,3 +76,17 @@ class HostWatch:
             self._notices.say(
                 f"host {entry.id}", f"the engine started again: {entry.change} is set anew", "info"
             )
+
+
+def after_restart(lane: HostLane, notices: Notices) -> Callable[[float], Awaitable[None]]:
+    """What a campaign calls after each of its restarts: what was promoted is set on the new threads."""
+
+    async def reapply(now: float) -> None:
+        try:
+            await lane.reapply(now)
+        except (HostError, EngineError, LockError, ChangeRefused, StoreError) as error:
+            notices.say(
+                "host lane", f"what was promoted is not set on the engine that started again: {error}"
+            )
+
+    return reapply

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import select
@@ -11,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from change.choices import Options, numbered, plain_part, worded
 from change.engine import EngineState, Values
+from change.server import Settings
 from store import Store, StoreError
 from store.models import Campaign, ColdStart, Decision, Pair, Trial, Window
 from tuner.messages import Decided, Ended, Event, PairScored, PhaseChanged, TrialChanged, WindowClosed
@@ -22,6 +24,7 @@ from tuner.workload import SIMILAR, distance
 MOST_PAST = 3
 COLD_TRIAL = "cold_trial"
 """The setting that names the candidate of a cold campaign inside which a hot one ran."""
+NO_SETTINGS: Settings = MappingProxyType({})
 KEPT_EVENTS = 2000
 """Events that may wait for the store; a campaign that cannot be recorded beyond that is stopped."""
 
@@ -48,8 +51,12 @@ class Ledger:
         settings: TuneSettings,
         slo: Slo,
         outer: OuterSettings | None = None,
+        cold: Settings = NO_SETTINGS,
     ) -> int:
-        """Begin the row of a campaign on an engine as it is now, of the cold lane with `outer`; raises `StoreError`."""
+        """Begin the row of a campaign on an engine as it is now, of the cold lane with `outer`; raises `StoreError`.
+
+        `cold` are the start-up settings that serve.
+        """
         self._options = state.options
         campaign = Campaign(
             engine=self._engine,
@@ -60,7 +67,7 @@ class Ledger:
             phase="look",
             objective={"name": settings.objective.name, "quantile": settings.objective.quantile},
             settings={**asdict(settings), "slo": asdict(slo)}
-            | ({} if outer is None else {"outer": asdict(outer)})
+            | ({} if outer is None else {"outer": asdict(outer), "cold": dict(cold)})
             | ({} if self._cold_trial is None else {COLD_TRIAL: self._cold_trial}),
             incumbent=worded(state.values, state.options),
             fingerprint={},
@@ -153,6 +160,8 @@ class Ledger:
                 campaign.decision = event.decision
                 campaign.ended = now
                 campaign.report = dict(event.report)
+                if isinstance(event, OuterEnded):
+                    campaign.phase = "ended"
 
     def _put_trial(self, session: Session, event: TrialChanged | ColdTrialChanged) -> None:
         query = select(Trial).where(Trial.campaign_id == self.campaign_id, Trial.number == event.number)

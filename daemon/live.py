@@ -7,6 +7,7 @@ from typing import Any
 
 from collectors.history import History
 from collectors.sample import Distribution, Labels, SourceHealth
+from daemon.cold import Progress
 from daemon.notices import Notice
 
 WINDOW_SECONDS = 60.0
@@ -126,6 +127,21 @@ def sources(health: Iterable[SourceHealth]) -> list[dict[str, Any]]:
         }
         for source in health
     ]
+
+
+def restart(progress: Progress | None, now: float) -> dict[str, Any] | None:
+    """A restart under way: what it is for, its phase, for how long it and the phase last, the last line it said."""
+    if progress is None:
+        return None
+    return {
+        "actor": progress.actor,
+        "kind": progress.kind,
+        "settings": dict(progress.settings),
+        "phase": progress.phase,
+        "seconds": max(0.0, now - progress.begun),
+        "phase_seconds": max(0.0, now - progress.phase_begun),
+        "line": progress.line,
+    }
 
 
 def notices(standing: Iterable[Notice]) -> list[dict[str, Any]]:

@@ -24,6 +24,8 @@ from collectors.runner import Runner
 from daemon import assembly, credentials
 from daemon.body import DaemonBody
 from daemon.campaigns import Campaigns
+from daemon.canary import canary as build_canary
+from daemon.canary import canary_control
 from daemon.cold import Cold
 from daemon.cold_assembly import cold_lane
 from daemon.config import Config
@@ -31,7 +33,7 @@ from daemon.engine_probe import EngineProbe
 from daemon.engine_watch import EngineWatch, Probing
 from daemon.errors import ConfigError
 from daemon.exporter import Exporter, SelfState
-from daemon.host_watch import HostWatch
+from daemon.host_watch import HostWatch, after_restart
 from daemon.lanes import HostSide
 from daemon.modes import Modes
 from daemon.notices import Notices
@@ -69,10 +71,12 @@ class Daemon:
         draw_seed: Callable[[], int] = lambda: secrets.randbits(32),
         cold: Callable[[EngineControl, Journal, History, Modes, Notices], Cold | None] | None = None,
         tried_host: HostSide | None = None,
+        canary: EngineControl | None = None,
     ) -> None:
         """`runner` builds what reads the sources, where they are not the configuration's own; `cold` the cold lane.
 
-        `tried_host` is the host whose knobs a campaign tries, where it is not the one this process runs on.
+        `tried_host` is the host whose knobs a campaign tries, where it is not the one this process runs on; `canary`
+        is the hot lane of the replica that `tune.canary` names.
         """
         self.stop = asyncio.Event()
         self._config = config
@@ -86,6 +90,11 @@ class Daemon:
         journal = Journal(self._store, config.engine.url)
         locks = assembly.lock_dir(config)
         self._cold = cold(self._control, journal, self._history, self._modes, self._notices) if cold else None
+        self._canary = (
+            None
+            if canary is None
+            else build_canary(config, canary, self._store, self._history, self._modes, self._notices)
+        )
         host = assembly.host_lane(config, self._control, journal, self._history)
         self.campaigns = Campaigns(
             control=self._control,
@@ -105,7 +114,8 @@ class Daemon:
             clock=clock,
             cold_lane=self._cold,
             restart=config.engine.restart,
-            reapply_host=host.reapply,
+            reapply_host=after_restart(host, self._notices),
+            canary=self._canary,
         )
         self._watch = EngineWatch(
             self._control,
@@ -129,6 +139,8 @@ class Daemon:
             history=self._history,
             runner=self._runner,
             clock=clock,
+            cold=self._cold,
+            tried_host=tried_host,
         )
         self._forget_at = 0.0
 
@@ -177,12 +189,16 @@ class Daemon:
             loops.create_task(supervisor.every("housekeeping", HOUSEKEEPING_SECONDS, self._keep_house))
             if self._cold is not None:
                 loops.create_task(supervisor.every("restarts", WATCH_SECONDS, self._cold.tick))
+            if self._canary is not None:
+                loops.create_task(supervisor.every("canary", WATCH_SECONDS, self._canary.tick))
             if listening is not None:
                 loops.create_task(supervisor.keep("web", lambda: self.serve(listening)))
         # A restart may take longer than whoever stops us waits: the next start takes back a candidate that serves.
         await self.campaigns.stop("the daemon was stopped", self._clock(), may_restart=False)
         if self._cold is not None:
             await self._cold.finish()
+        if self._canary is not None:
+            await self._canary.finish()
         self._store.close()
 
     async def serve(self, listening: socket.socket) -> None:
@@ -226,6 +242,8 @@ class Daemon:
         self._host_watch.look_again()
         if self._cold is not None:
             self._cold.look_again()
+        if self._canary is not None:
+            self._canary.look_again()
 
     def _self_state(self) -> SelfState:
         return SelfState(
@@ -250,9 +268,9 @@ async def run_daemon(config: Config, say: Callable[[str], None]) -> None:
     with contextlib.closing(listen(config.web)) as listening:
         url = local_url(listening, config.web.root_path)
         with announced(config.run_dir, config.engine.url, url):
-            async with assembly.hot_engine(config) as control:
+            async with assembly.hot_engine(config) as control, canary_control(config) as canary:
                 probe = EngineProbe(config, credentials.engine_api_key(config))
-                daemon = Daemon(config, control, probe, cold=partial(cold_lane, config))
+                daemon = Daemon(config, control, probe, cold=partial(cold_lane, config), canary=canary)
                 loop = asyncio.get_running_loop()
                 for number in (signal.SIGTERM, signal.SIGINT):
                     loop.add_signal_handler(number, daemon.stop.set)

@@ -40,6 +40,7 @@ from tuner.outer.messages import (
     TunedHot,
     TuneHot,
 )
+from tuner.outer.report import LABEL
 from tuner.outer.settings import OuterSettings
 from tuner.proposer import Proposer
 from tuner.settings import Slo, TuneSettings
@@ -198,6 +199,7 @@ class OuterTuning:
             "id": self.campaign_id,
             "phase": mind.phase if not inner else f"{mind.phase}: {inner['phase']}",
             "trials": len(mind.trials) + inner.get("trials", 0),
+            "inner": inner.get("id"),
             "cold": {
                 "trial": mind.serving or None,
                 "settings": dict(serving),
@@ -247,7 +249,7 @@ class OuterTuning:
             state = await self._control.state()
             cold = await self._lane.settings()
             past = cold_past(self._store, self._engine, state.engine_version)
-            self._ledger.open(state, now, self.settings, self.slo, self.outer)
+            self._ledger.open(state, now, self.settings, self.slo, self.outer, cold)
         except (EngineError, StoreError) as error:
             self.report = {"decision": "aborted", "winner": None, "reasons": [str(error)]}
             return
@@ -279,7 +281,11 @@ class OuterTuning:
                 case Agree() if self._agreed:
                     seen = Agreed()
                 case Agree():
-                    self._ask("promotion", f"keep trial {command.trial} with its start-up settings")
+                    settings = ", ".join(f"{name} {value}" for name, value in command.settings.items())
+                    self._ask(
+                        "promotion",
+                        f"keep the start-up settings of trial {command.trial} ({settings}), {LABEL}",
+                    )
                     return
                 case Hold():
                     seen = await self._values.hold(now, command, self.campaign_id)

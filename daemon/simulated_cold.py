@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from change.clock import Clock
 from change.journal import Journal
 from change.lock import EngineLock
 from change.restart.parts import Judges, Parts
@@ -43,11 +44,19 @@ class SimulatedCold:
 
 
 def simulated_cold(
-    node: Node, journal: Journal, lock: Callable[[str], EngineLock] | None = None
+    node: Node,
+    journal: Journal,
+    lock: Callable[[str], EngineLock] | None = None,
+    clock: Clock | None = None,
+    notices: Notices | None = None,
 ) -> SimulatedCold:
-    """Build it beside a node that serves; raises `ValueError` if its scenario has no start-up settings."""
+    """Build it beside a node that serves; raises `ValueError` if its scenario has no start-up settings.
+
+    `clock` is the node's own where something else than `sim.virtual_time.live` lets it live.
+    """
     catalogue = _catalogue(node)
-    starts, clock = node.drawn.starts, NodeClock(node)
+    starts = node.drawn.starts
+    clock = NodeClock(node) if clock is None else clock
     assert node.scenario.cold is not None, "the catalogue is of its cold side"
     server = SimulatedServer(
         node,

@@ -38,6 +38,11 @@ def newest_campaign(session: Session, engine: str | None = None) -> Campaign | N
     return session.scalars(query.options(selectinload(Campaign.trials))).one_or_none()
 
 
+def inner_campaigns(session: Session, campaign_id: int) -> Sequence[Campaign]:
+    """List the hot campaigns that ran inside a cold one, oldest first."""
+    return session.scalars(select(Campaign).where(Campaign.parent == campaign_id).order_by(Campaign.id)).all()
+
+
 def whole_campaign(session: Session, campaign_id: int) -> WholeCampaign | None:
     """Return one campaign with its trials, windows, pairs and decisions, or None if there is none."""
     campaign = session.get(Campaign, campaign_id, options=[selectinload(Campaign.trials)])

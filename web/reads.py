@@ -21,8 +21,8 @@ def campaigns(session: Session, limit: int) -> list[shapes.CampaignSummary]:
 
 
 def newest_campaign(session: Session) -> int | None:
-    """Return the newest campaign's number."""
-    return session.scalar(select(func.max(Campaign.id)))
+    """Return the newest campaign's number; not of one inside another."""
+    return session.scalar(select(func.max(Campaign.id)).where(Campaign.parent.is_(None)))
 
 
 def campaign(session: Session, id: int) -> shapes.CampaignDetail | None:
@@ -32,10 +32,26 @@ def campaign(session: Session, id: int) -> shapes.CampaignDetail | None:
         return None
     return shapes.CampaignDetail(
         **shapes.CampaignSummary.model_validate(whole.campaign).model_dump(),
+        inner=[_inner(hot, whole.trials) for hot in queries.inner_campaigns(session, id)],
         trials=[shapes.Trial.model_validate(trial) for trial in whole.trials],
         pairs=[shapes.Pair.model_validate(pair) for pair in whole.pairs],
         windows=[shapes.Window.model_validate(window) for window in whole.windows],
         decisions=[shapes.Decision.model_validate(decision) for decision in whole.decisions],
+    )
+
+
+def _inner(hot: Campaign, trials: Sequence[Trial]) -> shapes.Inner:
+    """Trials are visited one after the other: the one begun last before it is the one it ran in."""
+    before = [trial for trial in trials if trial.started is not None and trial.started <= hot.started]
+    within = max(before, key=lambda trial: trial.started or 0.0, default=None)
+    return shapes.Inner(
+        id=hot.id,
+        trial=None if within is None else within.number,
+        started=hot.started,
+        ended=hot.ended,
+        phase=hot.phase,
+        decision=hot.decision,
+        effect=(hot.report or {}).get("effect"),
     )
 
 
@@ -62,7 +78,7 @@ def _entry(row: JournalEntry) -> shapes.JournalEntry:
 
 def revision(session: Session) -> Revision:
     """Return a value that differs whenever a page would: the newest rows, and what may still change."""
-    newest = newest_campaign(session)
+    newest = [newest_campaign(session), session.scalar(select(func.max(Campaign.id)))]
     heads = session.execute(
         select(
             select(func.max(Window.id)).scalar_subquery(),
@@ -76,10 +92,10 @@ def revision(session: Session) -> Revision:
         select(JournalEntry.id, JournalEntry.state).where(JournalEntry.state != "closed")
     ).all()
     head = session.execute(
-        select(Campaign.id, Campaign.phase, Campaign.decision, Campaign.ended).where(Campaign.id == newest)
+        select(Campaign.id, Campaign.phase, Campaign.decision, Campaign.ended).where(Campaign.id.in_(newest))
     ).all()
     trials = session.execute(
-        select(Trial.number, Trial.state, Trial.reason, Trial.effect).where(Trial.campaign_id == newest)
+        select(Trial.number, Trial.state, Trial.reason, Trial.effect).where(Trial.campaign_id.in_(newest))
     ).all()
     return tuple(_row(row) for row in (heads, *unclosed, *head, *trials))
 

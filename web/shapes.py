@@ -118,6 +118,32 @@ class Status(Open):
     in_force: dict[str, Any] | None = Field(default=None, description="{trial (null: the incumbent), values}")
     started: float | None = None
     minutes: float | None = None
+    inner: int | None = Field(default=None, description="The hot campaign that runs inside it")
+    cold: dict[str, Any] | None = Field(
+        default=None,
+        description="With restarts: {trial (null: the incumbent), settings, restarting, restarts, lost_minutes}",
+    )
+
+
+class HostValues(Open):
+    """What is known of the host's knobs that may be changed, as texts."""
+
+    values: dict[str, str] = {}
+    seen: float | None = Field(default=None, description="When they were seen; null: unknown")
+
+
+class Restart(Open):
+    """A restart of the engine under way."""
+
+    actor: str | None = None
+    kind: str | None = Field(default=None, description="trial, promotion, manual, rollback")
+    settings: dict[str, bool | float | str] = Field(default={}, description="Start-up settings asked for")
+    phase: str | None = Field(
+        default=None, description="preflight, gate, drain, stop, release, start, load, ..."
+    )
+    seconds: float | None = Field(default=None, description="Since it began")
+    phase_seconds: float | None = Field(default=None, description="Since its phase began")
+    line: str | None = Field(default=None, description="What was said last")
 
 
 class Approval(Open):
@@ -148,6 +174,8 @@ class Live(Open):
     paused: bool | None = None
     stopped: str | None = Field(default=None, description="Why nothing is tried now")
     engine: Engine = Engine()
+    host: HostValues | None = Field(default=None, description="null: not looked at yet")
+    restart: Restart | None = Field(default=None, description="null: none is under way")
     devices: list[Device] = []
     queue: Queue = Queue()
     latency: Latency = Latency()
@@ -210,6 +238,8 @@ class CampaignSummary(Row):
 
     id: int
     engine: str
+    lane: str
+    parent: int | None
     started: float
     ended: float | None
     phase: str
@@ -274,9 +304,22 @@ class Decision(Row):
     figures: Figures
 
 
-class CampaignDetail(CampaignSummary):
-    """One campaign with all it measured and decided."""
+class Inner(BaseModel):
+    """A hot campaign inside a cold one; `trial` null ran on the incumbent."""
 
+    id: int
+    trial: int | None
+    started: float
+    ended: float | None
+    phase: str
+    decision: str | None
+    effect: Figures | None
+
+
+class CampaignDetail(CampaignSummary):
+    """One campaign with all it measured and decided; `inner` are the hot ones inside a cold one."""
+
+    inner: list[Inner]
     trials: list[Trial]
     pairs: list[Pair]
     windows: list[Window]
@@ -330,14 +373,14 @@ class HostApply(Order):
 class Rollback(Order):
     """How many journal entries to undo."""
 
-    n: int = Field(default=1, ge=1, le=1000)
+    n: Annotated[int, BeforeValidator(_no_truth)] = Field(default=1, ge=1, le=1000)
 
 
 class Tune(Order):
     """A campaign to start."""
 
     mode: Literal["advise", "act"]
-    minutes: Finite | None = Field(default=None, gt=0, le=7 * 24 * 60)
+    minutes: Annotated[Finite | None, BeforeValidator(_no_truth)] = Field(default=None, gt=0, le=7 * 24 * 60)
     restarts: Annotated[int | None, BeforeValidator(_no_truth)] = Field(default=None, ge=0, le=20)
 
 

@@ -6,7 +6,9 @@ the daemon's (`state.promoted`) may be missing: the word is then shown as it is.
 
 from __future__ import annotations
 
-ENGLISH: dict[str, str] = {
+from web.restart_text import RESTARTS
+
+ENGLISH: dict[str, str] = RESTARTS | {
     "unknown": "unknown",
     "cancel": "Cancel",
     "ago": "{span} ago",
@@ -97,6 +99,7 @@ ENGLISH: dict[str, str] = {
     "config.asked": "asked {value}",
     "config.asked.help": "the engine did not take the value that was asked for",
     "config.no_ceiling": "ceiling unknown",
+    "config.host": "of the host, seen {ago}",
     "config.track": "now {now}, launch {launch}, from {low} to {high}",
     "config.empty": "The plugin does not answer, so the configuration is unknown and nothing can be tuned hot. "
     "See trimtab doctor.",
@@ -105,6 +108,7 @@ ENGLISH: dict[str, str] = {
     "campaign.none.observe": "No campaign is running, and mode observe starts none. Allow it with",
     "campaign.serving": "trial {n} serves now",
     "campaign.serving.incumbent": "the incumbent serves now",
+    "campaign.inner": "Inside it: campaign {id}",
     "campaign.last": "The last one: {decision}.",
     "campaign.all": "Trials",
     "campaign.spent": "{spent} of {budget}",
@@ -154,6 +158,7 @@ ENGLISH: dict[str, str] = {
     "back at once.",
     "tune.mode": "When one proves better",
     "tune.minutes": "At most, in minutes",
+    "tune.restarts": "Restarts at most (0, or 3 and more)",
     "tune.as_configured": "as configured",
     "tune.yes": "Start",
     "tune.done": "The campaign starts.",
@@ -172,6 +177,10 @@ ENGLISH: dict[str, str] = {
     # counting
     "trials.one": "{n} trial",
     "trials.other": "{n} trials",
+    "restarts.one": "{n} restart",
+    "restarts.other": "{n} restarts",
+    "alternations.one": "{n} alternation",
+    "alternations.other": "{n} alternations",
     "blocks.one": "{n} block",
     "blocks.other": "{n} blocks",
     "windows.one": "{n} window",
@@ -186,11 +195,18 @@ ENGLISH: dict[str, str] = {
     "phase.confirm": "confirming",
     "phase.probation": "on probation",
     "phase.ended": "ended",
+    "phase.hot": "hot values first",
+    "phase.screen": "trying start-up settings",
+    "phase.alternate": "alternating with the incumbent",
+    "phase.return": "going back",
     "step.look": "look",
     "step.calibrate": "calibrate",
     "step.race": "race",
     "step.confirm": "confirm",
     "step.probation": "probation",
+    "step.hot": "hot values",
+    "step.screen": "screen",
+    "step.alternate": "alternate",
     "pair.calibrate": "calibration",
     "pair.race": "race",
     "pair.confirm": "confirmation",
@@ -207,14 +223,19 @@ ENGLISH: dict[str, str] = {
     "kind.reject": "rejected",
     "kind.abort": "aborted",
     "kind.confirm": "to confirmation",
+    "kind.stint": "measured",
+    "kind.return": "back",
     "source.prior": "a prior of the field's guides",
     "source.past": "a past winner under similar traffic",
+    "source.step": "a step from the best so far",
     "source.sampler": "the sampler",
     "direction.max": "more is better",
     "direction.min": "less is better",
     # trials: campaign
     "campaign.n": "Campaign {id}",
     "campaign.title": "Campaign {id} · {state}",
+    "campaign.inside": "It ran inside campaign {id}, which restarts the engine.",
+    "rail.inside": "in {id}",
     "rail.promoted": "promoted, {effect}",
     "step": "{name} {from} → {to}",
     "decided.promoted": "Trial {n} proved better and serves: {objective} {effect}",
@@ -239,6 +260,8 @@ ENGLISH: dict[str, str] = {
     "fact.time": "time",
     "fact.of": "of {span}",
     "fact.measured": "measured",
+    "fact.restarts": "restarts",
+    "fact.lost": "lost capacity",
     "traffic.unknown": "The traffic has not been measured yet.",
     # trials: plot
     "incumbent": "incumbent",
@@ -271,6 +294,7 @@ ENGLISH: dict[str, str] = {
     "state.proposed": "proposed",
     "state.racing": "racing",
     "state.confirming": "confirming",
+    "state.serving": "in the race",
     "state.promoted": "promoted",
     "state.rejected": "rejected",
     "state.inconclusive": "inconclusive",
@@ -296,6 +320,7 @@ ENGLISH: dict[str, str] = {
     # journal and knobs
     "journal.open": "open",
     "journal.nothing": "no value changes",
+    "journal.unset": "not set",
     "entry.trial": "trial",
     "entry.promotion": "promotion",
     "entry.manual": "by hand",

@@ -72,7 +72,7 @@ class Start:
         """Begin it with the gate closed."""
         with self._course.during("start"):
             try:
-                await self._parts.server.start(closed(command))
+                await self._parts.server.start(closed(command, self._parts.clock.now()))
             except ServerError as error:
                 raise PhaseFailed("start", f"the engine could not be started: {error}") from error
 

@@ -31,7 +31,7 @@ async def close_and_drain(parts: Parts, course: Course, keeper: Keeper) -> int:
         left: int | None = None
         while parts.clock.now() < deadline:
             await attend(parts, course)
-            left = await parts.probe.inside()
+            left = await _inside(parts)
             calm = calm + 1 if left == 0 else 0
             if calm >= _CALM_LOOKS:
                 return 0
@@ -50,6 +50,19 @@ async def attend(parts: Parts, course: Course) -> None:
         if not course.unattended:
             course.unattended = True
             course.say(f"the hand does not know that somebody is at work: {error}")
+
+
+async def _inside(parts: Parts) -> int | None:
+    """Count by the engine's gauges and by the plugin, which alone knows requests that are still being tokenised.
+
+    None where the gauges say nothing and the plugin counts nobody: unknown is not empty.
+    """
+    gauges = await parts.probe.inside()
+    try:
+        counted = (await parts.control.state()).requests_inside
+    except EngineError:
+        counted = None
+    return gauges if not counted else max(counted, gauges or 0)
 
 
 async def stop(parts: Parts, course: Course) -> None:

@@ -43,11 +43,8 @@ MILESTONES: Mapping[str, tuple[Milestone, ...]] = {
         ("arguments accepted", "begin", r"non-default args:"),
         ("engine core begun", "begin", r"Initializing a V[01] LLM engine"),
         ("weights begun", "begin", r"Starting to load model"),
-        (
-            "weights loaded",
-            "weights",
-            r"Loading (?:model )?weights took|Model loading took|Initializing model took",
-        ),
+        # "Initializing model took" stands before the weights are read.
+        ("weights loaded", "weights", r"Loading (?:model )?weights took|Model loading took"),
         ("memory measured", "memory", r"Available KV cache memory"),
         ("KV cache made", "memory", r"KV cache size"),
         ("graphs captured", "graphs", r"Graph capturing finished"),

@@ -15,6 +15,7 @@ _NAMED = re.compile(
     r"""(?P<value>\[[^\]]*(?:\]|$)|"[^"]*(?:"|$)|'[^']*(?:'|$)|[^\s,;)}'"\[]+)""",
     re.IGNORECASE,
 )
+_PIECE = re.compile(r"""[^\s"'=,;:{}\[\]]+""")
 _HARMLESS = re.compile(r"^(?:None|null|True|False|true|false|\d+(?:\.\d+)?|''|\"\"|\[\])$")
 
 
@@ -38,7 +39,9 @@ def _hidden(found: re.Match[str]) -> str:
 def _secrets(command: LaunchCommand) -> set[str]:
     """The values that the journal would not keep."""
     kept = written(command)
-    shown = set(kept["argv"])
-    values = {word.partition("=")[2] if word.startswith("-") else word for word in {*command.argv} - shown}
+    shown = " ".join(kept["argv"])
+    changed = {*command.argv} - {*kept["argv"]}
+    # A changed word is a secret itself, or has one inside: behind a name, or in a JSON text.
+    values = changed | {piece for word in changed for piece in _PIECE.findall(word) if piece not in shown}
     values |= {value for name, value in command.environ.items() if kept["environ"].get(name, value) == MARK}
     return {value for value in values if len(value) >= _LEAST}

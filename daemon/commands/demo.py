@@ -10,6 +10,7 @@ from daemon.commands.options import JsonOption
 from daemon.commands.output import print_json
 from daemon.commands.results import print_report
 from daemon.errors import USAGE, UserError
+from tuner.outer.settings import OuterSettings
 
 
 def demo(
@@ -25,7 +26,7 @@ def demo(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the page.")] = 9470,
     restarts: Annotated[
         int | None,
-        typer.Option("--restarts", min=0, max=20, help="Restarts to spend, headless; else the scenario's."),
+        typer.Option("--restarts", min=0, max=20, help="Restarts to spend; else the scenario's."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -34,15 +35,16 @@ def demo(
 
     if scenario not in SCENARIOS:
         raise UserError(f"scenario {scenario!r}: expected one of {', '.join(SCENARIOS)}", USAGE)
+    if restarts and SCENARIOS[scenario].cold is None:
+        raise UserError(f"scenario {scenario!r} has no start-up settings to restart with", USAGE)
+    try:
+        OuterSettings(restarts or 0)
+    except ValueError as error:
+        raise UserError(str(error), USAGE) from error
     if headless:
         from daemon.demo import headless_report
 
-        if restarts and SCENARIOS[scenario].cold is None:
-            raise UserError(f"scenario {scenario!r} has no start-up settings to restart with", USAGE)
-        try:
-            report = headless_report(scenario, seed, minutes, restarts=restarts)
-        except ValueError as error:
-            raise UserError(str(error), USAGE) from error
+        report = headless_report(scenario, seed, minutes, restarts=restarts)
         if as_json:
             print_json(report)
         else:
@@ -50,4 +52,4 @@ def demo(
         return
     from daemon.demo_page import serve_demo
 
-    serve_demo(scenario, seed, minutes, speed, port)
+    serve_demo(scenario, seed, minutes, speed, port, restarts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,9 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from change.engine import EngineError, EngineState
+from change.host import HostError
 from change.installed.engine import InstalledEngine
 from change.installed.source import SourceUnreadable
 from change.server import Settings
+from collectors.history import History
 from daemon import assembly, credentials
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, print_table, remark
@@ -20,7 +23,8 @@ from daemon.config import Config
 from daemon.engine.installed import installed_at
 from daemon.engine_probe import EngineProbe
 from daemon.errors import USAGE, UserError
-from daemon.knob_rows import knob_rows
+from daemon.host.hand import HostHand
+from daemon.knob_rows import host_rows, knob_rows
 
 SEARCH = {"free": "yes", "by_name": "by name", "never": "no"}
 
@@ -33,6 +37,7 @@ class _Seen:
     version: str | None
     settings: Settings
     why: str | None
+    host: dict[str, str]
 
 
 def knobs(
@@ -81,21 +86,22 @@ def _named(
     engine: str | None, version: str | None, installed: InstalledEngine | None
 ) -> list[dict[str, Any]]:
     if installed is None:
-        return knob_rows(engine or "vllm", version, None, {}, {})
+        return knob_rows(engine or "vllm", version, None, {}, {}) + host_rows(None, None)
     ascend = installed.ascend_version is not None and engine is None
     name = engine or ("vllm-ascend" if ascend else installed.engine)
-    return knob_rows(name, version or installed.version, None, {}, {}, installed=installed)
+    rows = knob_rows(name, version or installed.version, None, {}, {}, installed=installed)
+    return rows + host_rows(None, None)
 
 
 def _asked(settings: Config) -> list[dict[str, Any]]:
     seen = asyncio.run(_look(settings))
     if seen.why is not None:
         remark(f"the engine's own values are not known: {seen.why}")
-    state = seen.state
+    state, of_the_host = seen.state, host_rows(seen.host, settings.host.knobs)
     if state is None:
         kind = settings.engine.kind_or_vllm
-        return knob_rows(kind, seen.version, None, {}, {}, settings=seen.settings)
-    return knob_rows(
+        return knob_rows(kind, seen.version, None, {}, {}, settings=seen.settings) + of_the_host
+    rows = knob_rows(
         state.engine,
         state.engine_version,
         state.values,
@@ -103,25 +109,37 @@ def _asked(settings: Config) -> list[dict[str, Any]]:
         state.ceilings,
         settings=seen.settings,
     )
+    return rows + of_the_host
 
 
 async def _look(settings: Config) -> _Seen:
     reader = assembly.effective_reader(settings)
     kind = settings.engine.kind_or_vllm
+    host = await _host(assembly.host_lane_hand(settings, History()))
     async with assembly.hot_engine(settings) as control:
         try:
             state = await control.state()
         except EngineError as error:
             why = str(error)
         else:
-            return _Seen(state, None, await reader.read(kind, state=state, log=()), None)
+            return _Seen(state, None, await reader.read(kind, state=state, log=()), None, host)
     probe = EngineProbe(settings, credentials.engine_api_key(settings))
     try:
         found = await probe.look()
         told = await reader.read(kind, state=None, log=()) if found.reachable else {}
-        return _Seen(None, found.version, told, why)
+        return _Seen(None, found.version, told, why, host)
     finally:
         await probe.close()
+
+
+async def _host(hand: HostHand) -> dict[str, str]:
+    """What the host's knobs are now, as far as they can be read."""
+    found = {}
+    for name in hand.knobs:
+        with contextlib.suppress(HostError):
+            if (value := (await hand.look(name)).value) is not None:
+                found[name] = value
+    return found
 
 
 def _cells(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -17,7 +17,8 @@ from daemon.config import Config
 from daemon.errors import BAD, UserError
 from store import open_store
 from store.models import Base, Campaign, JournalEntry
-from store.queries import journal, newest_campaign, whole_campaign
+from store.queries import inner_campaigns, journal, newest_campaign, whole_campaign
+from tuner.outer.memory import changed
 
 CampaignArgument = Annotated[
     int | None, typer.Argument(metavar="[CAMPAIGN]", min=1, help="Number of the campaign; else the newest.")
@@ -31,17 +32,21 @@ def trials(
     with _reading(configured(config)) as (session, engine):
         found = _campaign(session, engine, campaign)
         rows = [_plain(trial) for trial in found.trials]
+        inside = [one.id for one in inner_campaigns(session, found.id)]
     if as_json:
-        print_json({"campaign": found.id, "decision": found.decision, "trials": rows})
+        told = {"campaign": found.id, "lane": found.lane, "parent": found.parent, "decision": found.decision}
+        print_json(told | {"inner": inside, "trials": rows})
         return
-    print(f"campaign {found.id}, {when(found.started)}: {found.decision or found.phase}")
+    where = "" if found.parent is None else f", inside campaign {found.parent}"
+    print(f"campaign {found.id}, {found.lane}{where}, {when(found.started)}: {found.decision or found.phase}")
+    incumbent = found.settings.get("cold") or {}
     print_table(
         ("trial", "from", "values", "state", "effect", "interval", "pairs", "why"),
         [
             (
                 row["number"],
                 row["source"],
-                row["values"],
+                changed(row["values"], incumbent) if incumbent else row["values"],
                 row["state"],
                 *_effect(row["effect"]),
                 row["reason"] or "",
@@ -50,6 +55,10 @@ def trials(
         ],
         "nothing was tried",
     )
+    if found.lane == "cold":
+        print("effects of start-up settings are not error-controlled")
+    if inside:
+        print(f"hot campaigns inside it: {', '.join(map(str, inside))}")
 
 
 def report(
@@ -135,17 +144,58 @@ def print_report(number: int | None, report: Mapping[str, Any]) -> None:
         "failed_requests",
         "slo_violation_seconds",
     ):
-        lines.append((key.replace("_", " "), report.get(key)))
+        if key != "restarts" or not report.get("cold"):
+            lines.append((key.replace("_", " "), report.get(key)))
     for key in ("switch_seconds", "traffic", "truth"):
         lines.append((key.replace("_", " "), report.get(key)))
+    lines += _cold_lines(report.get("cold") or {})
     if report.get("skipped_priors"):
         lines.append(("skipped priors", "; ".join(text(prior) for prior in report["skipped_priors"])))
     for label, value in lines:
         if value is None or value == {}:
             continue
-        print(f"  {label + ':':<22} {text(len(value) if isinstance(value, list) else value)}")
+        print(
+            f"  {label + ':' if label else '':<22} {text(len(value) if isinstance(value, list) else value)}"
+        )
     for reason in report.get("reasons") or ():
         print(f"  because {reason}")
+
+
+def _cold_lines(cold: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The part of a campaign that restarted the engine, in words."""
+    if not cold:
+        return []
+    incumbent, winner = cold.get("incumbent") or {}, cold.get("winner")
+    lines: list[tuple[str, Any]] = [("start-up settings", incumbent)]
+    if winner is None:
+        lines.append(("", f"they stay ({cold.get('decision')})"))
+    else:
+        lines.append(("moved to", f"{text(changed(winner, incumbent))}, {cold.get('label')}"))
+    if effect := cold.get("effect"):
+        low, high = percent(effect.get("low")), percent(effect.get("high"))
+        spread = percent(effect.get("between_restart_sd")).lstrip("+")
+        told = f"{percent(effect.get('median'))} ({low} to {high}) over {effect.get('alternations')} alternations"
+        lines.append(("their effect", f"{told}; restarts of one config differ by {spread}"))
+    lost, own = cold.get("lost_minutes"), cold.get("own_minutes")
+    if lost is not None:
+        of = f"of {cold.get('restarts_allowed')}"
+        lines.append(("restarts spent", f"{cold.get('restarts')} {of}, {lost:.1f} minutes of lost capacity"))
+    if own is not None:
+        lines.append(
+            ("", f"of them {own:.1f} minutes are Trimtab's own, beside the engine's drain, end and load")
+        )
+    for trial in cold.get("trials") or ():
+        lines.append((f"cold trial {trial['number']}", _cold_trial(trial, incumbent)))
+    return lines
+
+
+def _cold_trial(trial: Mapping[str, Any], incumbent: Mapping[str, Any]) -> str:
+    words = [text(changed(trial["requested"], incumbent)), str(trial["state"])]
+    if effect := trial.get("effect"):
+        words.append(percent(effect.get("median")))
+    if trial.get("hot_decision"):
+        words.append(f"hot values inside it {trial['hot_decision']}")
+    return ", ".join(words) + (f": {trial['reason']}" if trial.get("reason") else "")
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal
@@ -15,12 +14,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from change.host_knobs import ENGINE_KNOBS, HOST_KNOBS
-from change.knobs import SearchRange, search_space
-from daemon import assembly, log
+from daemon import log
 from daemon.client import running
 from daemon.commands.options import ConfigOption, JsonOption, configured
-from daemon.commands.output import print_json, print_table, remark, text
+from daemon.commands.output import print_json, remark, text
+from daemon.commands.plan import print_plan
 from daemon.commands.results import print_report
 from daemon.config import Config
 from daemon.errors import BAD, USAGE, UserError
@@ -53,7 +51,7 @@ def tune(
     """Run one campaign on the engine's live traffic, and print its report."""
     settings = configured(config)
     if dry_run:
-        _dry_run(settings, minutes, as_json)
+        _dry_run(settings, minutes, restarts, as_json)
         return
     chosen = _mode(settings, mode)
     try:
@@ -100,61 +98,22 @@ def _ask(question: str) -> bool:
     return typer.confirm(question, err=True)
 
 
-def _dry_run(settings: Config, minutes: float | None, as_json: bool) -> None:
-    state = asyncio.run(_state(settings))
-    wanted = settings.tune.settings(minutes)
-    hot = [name for name in wanted.knobs if name not in HOST_KNOBS]
-    # What of these can be changed is looked at when a campaign begins.
-    host = [name for name in wanted.knobs or ENGINE_KNOBS if name in settings.host.knobs]
+def _dry_run(settings: Config, minutes: float | None, restarts: int | None, as_json: bool) -> None:
+    from daemon.campaign_plan import campaign_plan
+
     try:
-        space = (
-            search_space(state.values, state.ceilings, state.floors, hot) if hot or not wanted.knobs else []
-        )
+        plan = asyncio.run(campaign_plan(settings, minutes, restarts))
     except ValueError as error:
         raise UserError(str(error), USAGE) from error
-    limits = {key: value for key, value in settings.slo.model_dump().items() if value is not None}
-    plan: dict[str, Any] = {
-        "engine": settings.engine.url,
-        "engine_version": state.engine_version,
-        "scheduler_known": state.scheduler_known,
-        "incumbent": dict(state.values),
-        "search": [_range(one) for one in space],
-        "host_knobs": host if wanted.knobs or settings.mode == "act" else [],
-        "objective": {"name": wanted.objective.name, "quantile": wanted.objective.quantile},
-        "slo": limits,
-        "min_effect": wanted.min_effect,
-        "max_regression": wanted.max_regression,
-        "minutes": wanted.minutes,
-        "restarts": settings.tune.restarts,
-        "stopped": assembly.modes(settings).stopped(time.time()),
-    }
     if as_json:
         print_json(plan)
     else:
-        print(f"{plan['engine']}, {state.engine} {state.engine_version}; nothing is changed")
-        print(f"incumbent: {text(plan['incumbent'])}")
-        print(
-            f"objective: {wanted.objective.name}, limits: {text(limits)}, {wanted.minutes:g} minutes at most"
-        )
-        rows = [
-            (r["name"], r["low"], r["high"], "0 is off" if r["zero_is_off"] else "") for r in plan["search"]
-        ]
-        print_table(("knob", "from", "to", ""), rows, "there is no knob to move here")
-        if plan["host_knobs"]:
-            print(f"of the host, where they can be changed: {', '.join(plan['host_knobs'])}")
-    if not state.scheduler_known:
-        remark(f"the scheduler {state.scheduler} is not a build that is known: a campaign would be refused")
-    if not (space or plan["host_knobs"]) or not state.scheduler_known or plan["stopped"]:
+        print_plan(plan)
+    if not plan["scheduler_known"]:
+        remark(f"the scheduler {plan['scheduler']} is not a build that is known: a campaign would be refused")
+    nothing = not (plan["search"] or plan["host_knobs"])
+    if nothing or not plan["scheduler_known"] or plan["stopped"]:
         raise typer.Exit(BAD)
-
-
-async def _state(settings: Config) -> Any:
-    async with assembly.hot_engine(settings) as control:
-        return await control.state()
-
-
-def _range(one: SearchRange) -> dict[str, Any]:
-    return {"name": one.name, "low": one.low, "high": one.high, "zero_is_off": one.zero_is_off}
 
 
 @contextmanager

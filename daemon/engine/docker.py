@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
+from change.restart.command import same
 from change.server import LaunchCommand, LogPart, ServerBusy, ServerError, ServerState
 from daemon.engine.container_processes import marks
 from daemon.engine.docker_api import DockerApi
@@ -185,7 +186,7 @@ class DockerServer:
     async def _keep(self, command: LaunchCommand) -> None:
         found = await self._find()
         main = found.main
-        if found.alive and (main is None or not main.alive or not main.runs(command)):
+        if found.alive and (main is None or not main.alive or not same(main.command, command)):
             raise ServerError(
                 f"{self._name} runs with another command than the one to keep: stop it, or start that command"
             )

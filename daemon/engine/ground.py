@@ -16,9 +16,8 @@ from change.server import ProcessMark
 from collectors.npu_smi.table import Chip, Process, Table
 from collectors.sample import CollectorError
 from daemon.engine_process import FORWARDERS
+from daemon.process_mark import lives, mark_of
 
-SAME_START_SECONDS = 0.02
-"""Start times are counted in ticks of a hundredth of a second."""
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - what others listen at, not we
 _CUT_NAME = 15
@@ -146,7 +145,7 @@ def _seen(process: Process) -> ProcessMark | None:
             found = psutil.Process(int(number))
             name = found.name()
             if process.name is None or name[:_CUT_NAME] == process.name[:_CUT_NAME]:
-                return ProcessMark(found.pid, found.create_time())
+                return mark_of(found)
         except psutil.Error:
             continue
     return None
@@ -174,7 +173,7 @@ def _listening(url: str, family: frozenset[int]) -> Holder | None:
         try:
             process = psutil.Process(pid)
             if process.name() not in FORWARDERS:
-                return Holder(process.name(), ProcessMark(process.pid, process.create_time()))
+                return Holder(process.name(), mark_of(process))
         except psutil.Error:
             continue
     unseen = any(pid is None for _, pid in here)
@@ -189,9 +188,8 @@ def _meet(one: str, other: str) -> bool:
 def _process(mark: ProcessMark) -> psutil.Process | None:
     try:
         process = psutil.Process(mark.pid)
-        if abs(process.create_time() - mark.started) > SAME_START_SECONDS:
-            return None
-        return None if process.status() == psutil.STATUS_ZOMBIE else process
+        # After psutil has noted who it is: it looks once more before it sends a signal.
+        return process if lives(mark) else None
     except psutil.Error:
         return None
 
@@ -208,8 +206,7 @@ def _family(roots: Sequence[ProcessMark]) -> tuple[ProcessMark, ...]:
         except psutil.Error:
             continue
         for child in children:
-            try:
-                found.setdefault(child.pid, ProcessMark(child.pid, child.create_time()))
-            except psutil.Error:
-                continue
+            mark = mark_of(child)
+            if mark is not None:
+                found.setdefault(child.pid, mark)
     return tuple(found.values())

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from change.clock import Clock
+from change.restart.command import same
 from change.server import LaunchCommand, LogPart, ServerBusy, ServerError, ServerState
 from daemon.engine.kubernetes_api import Conflict, KubernetesApi, cluster
 from daemon.engine.kubernetes_pods import EnginePod, of_the_run, read_pods, state
@@ -145,7 +146,7 @@ class KubernetesServer:
         """
 
         def patch(workload: Workload) -> dict[str, Any] | None:
-            if workload.command == command:
+            if same(workload.command, command):
                 return None
             if workload.replicas:
                 raise ServerError(

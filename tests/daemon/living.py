@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 
 from daemon import assembly, credentials
+from daemon.canary import canary_control
 from daemon.config import Config
 from daemon.engine_probe import EngineProbe
 from daemon.loops import Daemon
@@ -22,7 +23,7 @@ WAIT_SECONDS = 60.0
 Said = list[MutableMapping[str, Any]]
 
 
-def config_for(tmp_path: Path, engine: EngineStand, **more: Any) -> Config:
+def config_for(tmp_path: Path, engine: EngineStand, *, patience: float = 10.0, **more: Any) -> Config:
     token = tmp_path / "token"
     token.write_text(TOKEN)
     token.chmod(0o600)
@@ -32,7 +33,7 @@ def config_for(tmp_path: Path, engine: EngineStand, **more: Any) -> Config:
             "url": engine.url,
             "token_file": str(token),
             "run_dir": str(tmp_path / "run"),
-            "timeout_seconds": 1.0,
+            "timeout_seconds": patience,
         },
         "collect": {
             "vllm": {"interval_seconds": 0.1},
@@ -52,7 +53,7 @@ class Running:
 
     def __init__(self, daemon: Daemon, url: str) -> None:
         self.daemon = daemon
-        self.http = httpx2.AsyncClient(base_url=url, trust_env=False, timeout=5)
+        self.http = httpx2.AsyncClient(base_url=url, trust_env=False, timeout=30)
 
     async def live(self) -> dict[str, Any]:
         answer = await self.http.get("/api/v1/live")
@@ -72,9 +73,9 @@ class Running:
 @contextlib.asynccontextmanager
 async def running(config: Config) -> AsyncIterator[Running]:
     with contextlib.closing(listen(config.web)) as listening:
-        async with assembly.hot_engine(config) as control:
+        async with assembly.hot_engine(config) as control, canary_control(config) as canary:
             probe = EngineProbe(config, credentials.engine_api_key(config))
-            daemon = Daemon(config, control, probe)
+            daemon = Daemon(config, control, probe, canary=canary)
             life = asyncio.create_task(daemon.run(listening))
             one = Running(daemon, local_url(listening, ""))
             try:

@@ -15,9 +15,10 @@ from collectors.history import History
 from daemon.campaigns import Campaigns
 from daemon.config import Config
 from daemon.headless import START
+from daemon.host_lane import HostLane
+from daemon.host_watch import after_restart
 from daemon.modes import Modes
 from daemon.notices import Notices
-from daemon.outer_tuning import OuterTuning
 from daemon.simulated_cold import simulated_cold
 from sim.node import Node
 from sim.scenario import SCENARIOS
@@ -61,21 +62,19 @@ def test_knobs_of_the_host_together_with_restarts_are_refused_at_the_start(tmp_p
     assert one.running
 
 
-def test_a_host_that_does_not_take_its_promotion_again_is_said_and_ends_nothing(tmp_path: Path) -> None:
+def test_a_host_that_does_not_take_its_promotion_again_is_said_and_ends_nothing() -> None:
     asked: list[float] = []
 
-    async def reapply(now: float) -> None:
-        asked.append(now)
-        raise HostError("cpuset is gone")
+    class Gone(HostLane):
+        def __init__(self) -> None:
+            pass
 
-    one, notices = campaigns(tmp_path, ["max_num_seqs"], reapply_host=reapply)
+        async def reapply(self, now: float) -> None:
+            asked.append(now)
+            raise HostError("cpuset is gone")
 
-    async def story() -> None:
-        await one.start("act", None, START)
-        assert isinstance(one._tuning, OuterTuning) and one._tuning._came_up is not None
-        await one._tuning._came_up(START)
-
-    asyncio.run(story())
+    notices = Notices(lambda: START)
+    asyncio.run(after_restart(Gone(), notices)(START))
     assert asked == [START] and notices.holds("host lane")
 
 

@@ -15,7 +15,7 @@ from change.restart.order import ColdLane, Mismatch
 from change.restart.parts import different
 from change.server import LaunchCommand, Settings
 from change.steps import ChangeRefused
-from daemon.cold import Cold
+from daemon.cold import Cold, Progress
 from daemon.notices import Notices
 from daemon.orders import Orders
 from sim.server_arguments import render
@@ -159,6 +159,30 @@ def test_a_restart_goes_on_to_its_end_when_who_ordered_it_goes_away(bench: Bench
     bench.stand.live(leave())
     assert bench.stand.serves(block_size=64)
     assert bench.stand.journal.open_entries("cold") == []
+
+
+def test_it_tells_how_far_a_restart_is_and_nothing_once_it_is_over(bench: Bench) -> None:
+    async def watch() -> tuple[Progress | None, float]:
+        begun = bench.stand.clock.now()
+        order = asyncio.create_task(bench.lane.restart({"block_size": 64}, actor="campaign 1", kind="trial"))
+        while bench.cold.progress is None or "weights loaded" not in bench.cold.progress.line:
+            await bench.stand.clock.sleep(1.0)
+        found = replace(bench.cold.progress)
+        await order
+        return found, begun
+
+    before = bench.cold.progress
+    seen, begun = bench.stand.live(watch())
+    assert before is None
+    assert seen is not None
+    assert (seen.actor, seen.kind, seen.settings, seen.phase) == (
+        "campaign 1",
+        "trial",
+        {"block_size": 64},
+        "load",
+    )
+    assert seen.begun - begun <= 1.0 < seen.phase_begun - begun
+    assert bench.cold.progress is None
 
 
 def test_two_processes_never_restart_one_engine_at_once(bench: Bench, tmp_path: Path) -> None:

@@ -1,14 +1,28 @@
-"""The demo's cards are read through the same parsers as real ones."""
+"""The demo's cards are read through the same parsers as real ones; its restarts are the daemon's own."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from collectors.history import History
 from collectors.sample import Sample, labels
 from daemon import live
-from daemon.demo_page import DETAILS_SECONDS, NodeCards, demo_runner
+from daemon.demo_page import (
+    DETAILS_SECONDS,
+    HOT_MINUTES,
+    NodeCards,
+    SteppedClock,
+    demo_config,
+    demo_daemon,
+    demo_runner,
+)
+from daemon.loops import Daemon
 from sim.node import Node
+from sim.scenario import SCENARIOS
 
 START = 1_700_000_000.0
 OWN = labels(npu="0", chip="0", name="910B4")
@@ -54,3 +68,55 @@ def test_the_demo_says_what_its_engine_is_and_derives_figures() -> None:
     assert 0.0 <= named["queue_share_ratio"] <= 1.0
     assert 0.0 <= named["kv_free_ratio"] <= 1.0
     assert all(health.success for health in runner.health())
+
+
+@contextlib.contextmanager
+def demo(scenario: str, folder: Path) -> Iterator[tuple[Node, Daemon, SteppedClock]]:
+    node = Node(scenario, 101, START)
+    clock = SteppedClock(node)
+    config = demo_config(SCENARIOS[scenario], None, 0, folder, None)
+    yield node, demo_daemon(node, config, clock), clock
+
+
+def test_a_restart_of_the_demo_is_told_on_its_way_in_the_nodes_time(tmp_path: Path) -> None:
+    with demo("guide-235b", tmp_path) as (node, daemon, clock):
+
+        async def scene() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+            await daemon.second(node.now)
+            order = asyncio.create_task(daemon.body.apply({"block_size": 64}, restart=True))
+            told = []
+            while not order.done():
+                node.advance(node.now + 1.0)
+                clock.step()
+                await asyncio.sleep(0)
+                now = daemon.body.live(node.now)["restart"]
+                if now is not None:
+                    told.append(now)
+            return await order, told
+
+        done, told = asyncio.run(scene())
+    assert (done["outcome"], done["effective"]["block_size"]) == ("done", 64)
+    phases = list(dict.fromkeys(one["phase"] for one in told))
+    assert phases.index("drain") < phases.index("load")
+    loading = [one["phase_seconds"] for one in told if one["phase"] == "load"]
+    assert loading == sorted(loading) and loading[-1] > 60.0
+    assert any("weights loaded" in one["line"] for one in told)
+    assert daemon.body.live(node.now)["restart"] is None
+
+
+def test_the_demos_host_is_the_simulated_one_in_texts(tmp_path: Path) -> None:
+    with demo("ttft-32b", tmp_path) as (node, daemon, _):
+        rows = {row["name"]: row for row in asyncio.run(daemon.body.knobs())}
+        assert rows["placement"]["value"] == "as_found"
+        assert rows["swappiness"]["value"] is None, "its story has none"
+        live = daemon.body.live(node.now)
+    assert live["host"]["values"]["placement"] == "as_found"
+    assert live["host"]["seen"] == node.now
+
+
+def test_a_demo_spends_the_storys_restarts_on_short_hot_campaigns(tmp_path: Path) -> None:
+    story = SCENARIOS["guide-235b"]
+    tune = demo_config(story, None, 0, tmp_path, None).tune
+    assert (tune.restarts, tune.minutes) == (story.restarts, HOT_MINUTES)
+    tune = demo_config(story, 90.0, 0, tmp_path, 0).tune
+    assert (tune.restarts, tune.minutes) == (0, 90.0)

@@ -51,7 +51,9 @@ def test_a_broken_metrics_page_is_absent_not_zero(
     tmp_path: Path, engine: EngineStand, said: Said, fault: str
 ) -> None:
     async def story() -> None:
-        async with running(config_for(tmp_path, engine)) as one:
+        # Only a page that hangs takes as long as the time-out.
+        patience = 3.0 if fault == "hang" else 10.0
+        async with running(config_for(tmp_path, engine, patience=patience)) as one:
             await one.until(lambda live: live["queue"]["running"] == 3)
             engine.metrics_fault = fault
             live = await one.until(lambda live: source(live, "vllm").get("success") is False)

@@ -49,7 +49,7 @@ FAULTS = Path(__file__).with_name("faults")
 COMMAND_SECONDS = 900.0
 ARGUMENTS = ("--max-num-seqs", "32", "--max-num-batched-tokens", "2048", "--block-size", "32")
 FAULT_MIDDLEWARE = ("--middleware", "trimtab_faults.Middleware")
-WEIGHTS_BYTES = 2 * 1024**3
+WEIGHTS_BYTES = 6 * 1024**3
 """Size of the weights file, of which no byte is there: weights are made up, a memory plan counts it."""
 
 
@@ -79,7 +79,7 @@ class ServedVllm:
                     "watch_seconds": 0,
                     "retry_after_seconds": 1,
                     "gate_lease_seconds": 30,
-                    "load": {"weights_seconds": 25},
+                    "load": {"begin_seconds": 900, "weights_seconds": 60},
                     **(restart or {}),
                 },
             },

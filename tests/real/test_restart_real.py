@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -25,8 +24,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedVllm]:
 
 def test_restarts_with_other_block_sizes_and_ceilings_lose_no_request(pair: ServedVllm) -> None:
     found = asyncio.run(real_restart.restarts(pair, 2, 0.0, seed=1))
-    print(real_restart.figures(found))
-    assert found.good, found
+    assert found.good, real_restart.figures(found)
     assert [one.found for one in found.served] == [64, 96]
     assert max(found.waited) > 1.0  # somebody was there to lose
 

@@ -153,7 +153,7 @@ class FakeBody:
         self, mode: Literal["advise", "act"], minutes: float | None, restarts: int | None = None
     ) -> dict[str, Any]:
         """Start."""
-        return self._ordered("tune", mode, minutes)
+        return self._ordered("tune", mode, minutes, *(() if restarts is None else (restarts,)))
 
     async def approve(self, id: str) -> dict[str, Any]:
         """Know one approval."""

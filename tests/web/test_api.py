@@ -11,8 +11,9 @@ from change.engine import EngineError, EngineUnreachable
 from store import Store
 from store.models import Campaign, JournalEntry
 from tests.web.fake_body import FakeBody
-from tests.web.seeded import WINNER
-from web import shapes
+from tests.web.seeded import NOW, WINNER
+from tests.web.seeded_cold import fill_cold
+from web import reads, shapes
 from web.app import create_app
 
 
@@ -113,7 +114,7 @@ def test_orders_reach_the_daemon(client: TestClient, body: FakeBody) -> None:
         ("pause", {}),
         ("resume", {}),
         ("tune", {"mode": "advise", "minutes": 30}),
-        ("tune", {"mode": "act"}),
+        ("tune", {"mode": "act", "restarts": 4}),
         ("approvals/promotion-3-4", {"answer": "approve"}),
         ("approvals/promotion-3-4", {"answer": "decline"}),
     ]
@@ -128,7 +129,7 @@ def test_orders_reach_the_daemon(client: TestClient, body: FakeBody) -> None:
         ("pause",),
         ("resume",),
         ("tune", "advise", 30.0),
-        ("tune", "act", None),
+        ("tune", "act", None, 4),
         ("approve", "promotion-3-4"),
         ("decline", "promotion-3-4"),
     ]
@@ -198,3 +199,18 @@ def test_openapi_is_published_and_loads_nothing_from_elsewhere(client: TestClien
     schema = client.get("/api/openapi.json").json()
     assert {"/api/v1/live", "/api/v1/events", "/api/v1/apply"} <= set(schema["paths"])
     assert client.get("/docs").status_code == 404
+
+
+def test_a_cold_campaign_names_the_hot_ones_inside_it_and_is_the_newest(body: FakeBody, store: Store) -> None:
+    cold = fill_cold(store)
+    client = TestClient(create_app(body, store, None, clock=lambda: NOW), base_url="http://127.0.0.1:9470")
+    found = client.get(f"/api/v1/campaigns/{cold}").json()
+    assert (found["lane"], found["parent"]) == ("cold", None)
+    assert [(one["id"], one["trial"], one["decision"]) for one in found["inner"]] == [
+        (cold + 1, None, "kept"),
+        (cold + 2, 2, "promoted"),
+    ]
+    rows = {row["id"]: row for row in client.get("/api/v1/campaigns").json()}
+    assert (rows[cold + 2]["lane"], rows[cold + 2]["parent"]) == ("hot", cold)
+    with store.reading() as session:
+        assert reads.newest_campaign(session) == cold

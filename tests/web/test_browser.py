@@ -17,6 +17,7 @@ from store import Store
 from tests.prepare import find_program
 from tests.web.fake_body import FakeBody
 from tests.web.seeded import NOW, add_pair, fill
+from tests.web.seeded_cold import BEST, fill_cold
 from tests.web.serving import served
 from web.app import create_app
 
@@ -238,9 +239,82 @@ def test_a_campaign_is_started_from_the_page(visit: Any, body: FakeBody, store: 
         page.goto(address)
         page.get_by_role("button", name="Start a campaign").click()
         page.get_by_role("dialog").get_by_label("At most, in minutes").fill("45")
+        page.get_by_role("dialog").get_by_label("Restarts at most").fill("4")
         page.get_by_role("dialog").get_by_role("button", name="Start").click()
         expect(page.locator("#toast")).to_have_text("The campaign starts.")
-    assert body.orders == [("tune", "act", 45.0)]
+    assert body.orders == [("tune", "act", 45.0, 4)]
+
+
+def test_a_cold_campaign_shows_its_restarts_and_what_ran_inside(
+    visit: Any, body: FakeBody, store: Store
+) -> None:
+    cold = fill_cold(store)
+    with served(create_app(body, store, None, clock=lambda: NOW)) as address:
+        one = visit()
+        page = one.page
+        page.goto(f"{address}/trials")
+        expect(page.locator("#sentence")).to_have_text(
+            "Trial 2's start-up settings serve: goodput +41.0\u00a0%"
+        )
+        expect(page.locator("#because")).to_contain_text("not error-controlled")
+        expect(page.locator("#plot")).to_be_hidden()
+        winner = page.locator('tr[data-key="cold-2"]')
+        expect(winner.locator(".changes li")).to_have_count(3)
+        expect(winner).to_contain_text("block_size 128 → 64")
+        expect(winner).to_contain_text("2 alternations")
+        expect(page.locator('tr[data-key="cold-1"]')).to_contain_text("no multiple of 16")
+        expect(page.locator('tr[data-key="cold-1"]')).to_contain_text("not measured")
+        expect(page.locator('tr[data-key="cold-3"]')).to_contain_text("off → on")
+        expect(page.locator("#facts")).to_contain_text("38\u00a0minof 1\u00a0h")
+        expect(page.locator("#restarts tbody tr")).to_have_count(4)
+        expect(page.locator("#restarts tbody tr").first).to_contain_text("load 9 min")
+        one.picture("trials-cold")
+        winner.get_by_role("link", name=f"Campaign {cold + 2}").click()
+        expect(page.locator("#because a")).to_contain_text(f"inside campaign {cold}")
+        expect(page.locator("#plot")).to_be_visible()
+        expect(page.locator("#cold-trials")).to_be_hidden()
+        page.goto(f"{address}/journal")
+        entry = page.locator("#entries tr").first
+        expect(entry.locator(".lane")).to_have_text("cold")
+        expect(entry).to_contain_text("block_size 128 → 64")
+        one.picture("journal")
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_restart_under_way_is_told_with_its_phase_and_for_how_long(
+    visit: Any, body: FakeBody, store: Store, width: int
+) -> None:
+    cold = fill_cold(store, running=True)
+    spent = {"trial": 2, "settings": BEST, "restarting": True, "restarts": 3, "lost_minutes": 28.0}
+    body.changes = {
+        "campaign": {"id": cold, "phase": "alternate", "trials": 9, "started": NOW - 14_000, "cold": spent},
+        "restart": {
+            "actor": f"campaign {cold}", "kind": "trial", "settings": {"block_size": 64}, "phase": "load",
+            "seconds": 200.0, "phase_seconds": 130.0, "line": "weights loaded after 128 s",
+        },
+        "pending": {"id": "1", "kind": "promotion", "text": "keep the start-up settings of trial 2", "since": NOW},
+        "host": {"values": {"placement": "split:4"}, "seen": NOW - 65},
+    }  # fmt: skip
+    with served(create_app(body, store, None, clock=lambda: NOW)) as address:
+        one = visit(width=width)
+        page = one.page
+        page.goto(address)
+        expect(page.locator("h1")).to_have_text("The engine restarts: load")
+        banner = page.locator(".banner.restarts")
+        expect(banner).to_contain_text(f"Restart of campaign {cold}: load for 2 min")
+        expect(banner).to_contain_text("weights loaded after 128 s")
+        expect(banner).to_contain_text("to block_size 64")
+        expect(page.locator("#campaign .here")).to_have_text("alternate")
+        expect(page.locator("#campaign")).to_contain_text("3 restarts, 28 min of lost capacity")
+        expect(page.get_by_role("button", name="Approve")).to_be_visible()
+        expect(page.locator('tr[data-key="host-placement"]')).to_contain_text("split:4")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        one.picture(f"live-restart-{width}")
+        page.goto(f"{address}/trials/{cold}")
+        expect(page.locator("#sentence")).to_contain_text("take turns once more")
+        expect(page.locator('tr[data-key="cold-2"]')).to_contain_text("serves now")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        one.picture(f"trials-cold-{width}")
 
 
 def test_the_theme_is_chosen_and_kept(visit: Any, site: str) -> None:

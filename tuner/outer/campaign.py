@@ -218,7 +218,7 @@ class OuterCampaign(Steps):
         since = self._now
         stint = self._begun(trial, ANSWER_SECONDS / 60.0)
         while True:
-            seen = yield from self._ask(Agree(trial.number), object)
+            seen = yield from self._ask(Agree(trial.number, changed(trial.settings, self._cold)), object)
             if isinstance(seen, Agreed):
                 return
             assert isinstance(seen, Observation), "what serves is observed until it is agreed to"

@@ -31,11 +31,12 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Restart the engine with `settings`, in the maintenance window."""
+    """Restart the engine with `settings`, in the maintenance window; `base` is the one that a canary is beside."""
 
     settings: Settings
     kind: Literal["trial", "promotion", "rollback"]
     trial: int | None
+    base: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Hold:
 
     values: Values
     stands: bool
+    base: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class Agree:
     """Have a trial's promotion agreed to, by a person where one is asked; observe what serves until then."""
 
     trial: int
+    settings: Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,16 @@ class Agreed:
     """It may be promoted."""
 
 
+@dataclass(frozen=True, slots=True)
+class Both:
+    """A canary and the engine beside it, observed at the same time: what answers `Measure` of a canary's campaign."""
+
+    canary: Observation
+    base: Observation
+
+
 OuterCommand = Check | Restart | Hold | TuneHot | Measure | Await | Agree
-Seen = Checked | Restarted | Held | TunedHot | Observation | Agreed
+Seen = Checked | Restarted | Held | TunedHot | Observation | Agreed | Both
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ class Steps:
                 raise Over("inconclusive", f"the incumbent cannot be measured: {trouble}")
             return True
         if (trouble := self.standings.trial(trial.number, stint)) is not None:
-            self._close(trial, "aborted" if stint.alarm else "rejected", trouble)
+            self._close(trial, self._verdict(stint), trouble)
             return False
         trial.effect = self.standings.figures(trial.number)
         self._note("stint", f"looked like {trial.effect['median']:+.1%}", trial, trial.effect)
@@ -220,6 +220,10 @@ class Steps:
         if stint.restarted:
             self._hands_off = True
             raise Over("superseded", stint.trouble or "the engine was restarted by somebody else")
+
+    def _verdict(self, stint: Stint) -> Literal["aborted", "rejected", "inconclusive"]:
+        """What becomes of a trial whose stint keeps it from going on."""
+        return "aborted" if stint.alarm else "rejected"
 
     def _gain(self, trial: ColdTrial) -> float:
         return self.standings.compared(trial.number).gain

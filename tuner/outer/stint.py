@@ -76,6 +76,9 @@ class Stint:
         self.windows: list[ScoredWindow] = []
         self.waiting: list[float] = []
         self.look: calibration.FirstLook | None = None
+        self.ready = False
+        """Whether it has warmed up and seen enough to be measured."""
+        self._awaits = False
         self._state = state
         self._slo = slo
         self._seconds = minutes * 60.0
@@ -109,6 +112,23 @@ class Stint:
         self.windows.extend(self._bench.scored(now))
         if self._bench.idle and not self._bench.settling:
             self._end()
+
+    def await_other(self) -> None:
+        """Measure nothing before `measure` is called: another engine is to be measured at the same time."""
+        self._awaits = True
+
+    def measure(self, now: float) -> None:
+        """Begin with the windows, once it is ready."""
+        assert self._began is not None, "a look begins with the first step"
+        seconds = now - self._began
+        records = [record for record in self._bench.book.records if record.arrival >= self._began]
+        self.look = calibration.first_look(records, seconds, self._looked)
+        window = max(LEAST_WINDOW_SECONDS, self._seconds / WINDOWS - calibration.MIN_WASHOUT_SECONDS)
+        self._bench.measure_by(Timing(calibration.MIN_WASHOUT_SECONDS, window, 1.3 * self.look.e2e_p99 + 1.0))
+        self._bench.tokens_per_second = self.look.prefill_tokens_per_second
+        self._bench.plan(1, [self._arm] * WINDOWS)
+        self._measured_since = now
+        self._watch = guard.Watch(self._slo, self._state.epoch)
 
     def score(self, scale: Scale) -> Score | None:
         """What it showed on a scale; None where too few windows can tell."""
@@ -168,6 +188,8 @@ class Stint:
         seconds = now - began
         if seen.waiting is not None:
             self._looked.append(seen.waiting)
+        if self.ready:
+            return
         if seconds > LOOK_SECONDS:
             calm = "its queue did not come back to the incumbent's range" if not self._calm(seen) else None
             few = f"too few requests finished in {seconds / 60:.0f} minutes"
@@ -177,13 +199,9 @@ class Stint:
         records = [record for record in self._bench.book.records if record.arrival >= began]
         if seconds < WARM_UP_SECONDS or not calibration.seen_enough(records, seconds) or not self._calm(seen):
             return
-        self.look = calibration.first_look(records, seconds, self._looked)
-        window = max(LEAST_WINDOW_SECONDS, self._seconds / WINDOWS - calibration.MIN_WASHOUT_SECONDS)
-        self._bench.measure_by(Timing(calibration.MIN_WASHOUT_SECONDS, window, 1.3 * self.look.e2e_p99 + 1.0))
-        self._bench.tokens_per_second = self.look.prefill_tokens_per_second
-        self._bench.plan(1, [self._arm] * WINDOWS)
-        self._measured_since = now
-        self._watch = guard.Watch(self._slo, self._state.epoch)
+        self.ready = True
+        if not self._awaits:
+            self.measure(now)
 
     def _calm(self, seen: Observation) -> bool:
         """Whether the queue that the restart left behind has been worked off."""

@@ -37,6 +37,12 @@ def test_what_is_secret_is_not_shown_and_all_else_is(line: str, shown: str) -> N
     assert shown in redactor(COMMAND)(line)
 
 
+def test_a_secret_behind_its_flag_is_known_alone_and_the_flag_stays() -> None:
+    redacted = redactor(LaunchCommand(("vllm", "serve", "m", "--api-key=sk-behind"), {}))
+    assert redacted("refused --api-key: sk-behind is too short") == "refused --api-key: <secret> is too short"
+    assert redacted("sk-behind") == "<secret>"
+
+
 def test_a_failed_start_tells_no_secret_of_its_log() -> None:
     stand = Stand()
     stand.server.faults = ["out_of_memory"]

@@ -294,5 +294,24 @@ def test_nobody_is_let_in_before_the_start_is_proved_however_long_it_loads() -> 
     assert stand.node.failed_requests == 0
 
 
+@pytest.mark.parametrize(
+    ("gauges", "counted", "drained"), [(0, 1, False), (0, 0, True), (0, None, True), (None, 0, False)]
+)
+def test_the_drain_waits_for_a_request_that_only_the_plugin_knows(
+    gauges: int | None, counted: int | None, drained: bool
+) -> None:
+    stand = Stand()
+    real = stand.node.control.read_state
+
+    async def inside() -> int | None:
+        return gauges
+
+    stand.probe.inside = inside  # type: ignore[method-assign]
+    stand.node.control.read_state = lambda: replace(real(), requests_inside=counted)  # type: ignore[method-assign]
+    result = stand.restart(block_size=64)
+    assert result.outcome == "served"
+    assert (result.seconds["drain"] < 10.0) is drained
+
+
 async def _drained(stand: Stand) -> None:
     await stand.node.control.gate("closed", lease_seconds=120.0, retry_after=5.0)

@@ -59,6 +59,19 @@ def test_knobs_of_another_version_need_no_engine(trimtab: Trimtab) -> None:
     assert "gone since" in rows["swap_space"]["state"]
 
 
+def test_knobs_of_the_host_stand_beside_those_of_the_engine(trimtab: Trimtab, config: str) -> None:
+    rows = {row["name"]: row for row in trimtab("knobs", "--json", "-c", config).json}
+    assert [rows[name]["lane"] for name in ("max_num_seqs", "placement", "block_size")] == [
+        "hot",
+        "host",
+        "cold",
+    ]
+    assert rows["placement"]["search"] == "free"
+    assert "not allowed: host.knobs does not name it" in rows["cpu_governor"]["state"]
+    rows = {row["name"]: row for row in trimtab("knobs", "--engine", "sglang", "--json").json}
+    assert (rows["cpu_governor"]["value"], rows["cpu_governor"]["state"]) == (None, "the whole node's")
+
+
 def test_launch_settings_in_force_are_read_back(trimtab: Trimtab, config: str, engine: EngineStand) -> None:
     rows = {row["name"]: row for row in trimtab("knobs", "--json", "-c", config).json}
     assert rows["block_size"]["value"] is None, "the page does not tell it"

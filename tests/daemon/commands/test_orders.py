@@ -84,26 +84,3 @@ def test_pause_and_resume_without_a_daemon(trimtab: Trimtab, config: str) -> Non
     assert told.code == 1
     assert "paused" in told.err
     assert trimtab("resume", "-c", config).out == "not paused\n"
-
-
-def test_a_dry_run_says_what_would_be_tried_and_changes_nothing(
-    trimtab: Trimtab, config: str, engine: EngineStand
-) -> None:
-    told = trimtab("tune", "--dry-run", "--json", "-c", config)
-    assert told.code == 0
-    assert told.json["incumbent"] == LAUNCH
-    assert {row["name"] for row in told.json["search"]} == {"batch_max_tokens", "max_num_seqs"}
-    assert engine.changes == []
-    engine.scheduler_known = False
-    assert trimtab("tune", "--dry-run", "-c", config).code == 1
-
-
-def test_a_dry_run_names_the_knobs_of_the_host_apart(
-    trimtab: Trimtab, config: str, engine: EngineStand
-) -> None:
-    with Path(config).open("a") as file:
-        file.write("\ntune:\n  knobs: [placement, cpu_governor]\n")
-    told = trimtab("tune", "--dry-run", "--json", "-c", config)
-    # A knob of the whole node is not allowed by being named here alone.
-    assert (told.code, told.json["search"], told.json["host_knobs"]) == (0, [], ["placement"])
-    assert engine.changes == []

@@ -1,12 +1,13 @@
 // The live page.
 
+import { campaign, phases, restart } from "./campaign.js";
 import { $, h, morph } from "./dom.js";
 import { ago, celsius, figure, gib, integer, knob, known, moment, percent, rate, rateParts, seconds, secondsParts, span, still, watts } from "./format.js";
 import { DATA, ask, command, start } from "./frame.js";
 import { range } from "./range.js";
 import { at } from "./server.js";
 import { sparkline } from "./sparkline.js";
-import { count, t, word } from "./text.js";
+import { t, word } from "./text.js";
 
 const POINTS = 450;
 // A page opened just now shows two minutes, so that its lines are seen at all.
@@ -126,11 +127,12 @@ function tiles(live) {
 function headline(live) {
   const engine = live.engine ?? {};
   const campaign = live.campaign;
+  if (live.restart) return ["held", t("restart.waiting", { phase: word("restart", live.restart.phase) })];
   if (engine.reachable === false) return ["bad", t("headline.unreachable")];
   if (live.paused) return ["held", t("headline.paused")];
   if (live.stopped && !campaign) return ["held", t("headline.stopped", { why: live.stopped })];
   if (campaign) {
-    const phase = word("phase", campaign.phase);
+    const phase = phases(campaign.phase);
     return ["good", campaign.id === null ? t("headline.starting") : t("headline.campaign", { phase, id: campaign.id })];
   }
   if (engine.reachable !== true) return ["unknown", t("headline.unknown")];
@@ -181,7 +183,7 @@ function banners(live) {
       h("button", { type: "button", "data-act": "decline", "data-id": pending.id }, t("act.decline")),
     ),
   );
-  const notices = (live.notices ?? []).map((notice) =>
+  const notices = (live.notices ?? []).filter(({ text }) => !(live.restart && text.startsWith("restart: "))).map((notice) =>
     h(
       "div",
       { class: `banner ${notice.level ?? "info"}`, role: "status", "data-key": `notice-${notice.key ?? notice.text}` },
@@ -189,13 +191,14 @@ function banners(live) {
       known(notice.since) && h("span", { class: "muted", title: moment(notice.since) }, ago(notice.since, live.now)),
     ),
   );
-  return [asked, ...notices];
+  return [asked, restart(live), ...notices];
 }
 
 function config(live) {
   const engine = live.engine ?? {};
   const names = [...new Set([engine.effective, engine.values, engine.launch, engine.ceilings].flatMap((from) => Object.keys(from ?? {})))];
-  if (!names.length) return [h("p", { class: "empty" }, t("config.empty"))];
+  const host = hostRows(live);
+  if (!names.length && !host.length) return [h("p", { class: "empty" }, t(live.restart ? "config.restarting" : "config.empty"))];
   const rows = names.map((name) => {
     const asked = engine.values?.[name];
     const now = engine.effective?.[name] ?? null;
@@ -220,47 +223,20 @@ function config(live) {
   const head = ["knob", "now", "launch", "where", "ceiling"].map((name) =>
     h("th", { scope: "col", class: name === "knob" || name === "where" ? "" : "number" }, t(`config.${name}`)),
   );
-  return [h("table", { class: "config" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows))];
+  return [h("table", { class: "config" }, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows, host))];
 }
 
-const PHASES = ["look", "calibrate", "race", "confirm", "probation"];
-
-function campaign(live) {
-  const now = live.campaign;
-  if (!now) {
-    return [h("p", { class: "empty" }, t(live.mode === "observe" ? "campaign.none.observe" : "campaign.none"), " ", h("code", {}, "trimtab tune --mode act")), lastCampaign(live)];
-  }
-  const reached = PHASES.indexOf(now.phase);
-  const steps = PHASES.map((name, index) =>
+// Knobs of the host have texts, and no launch value; when they were seen is said, as nobody reads them each second.
+function hostRows(live) {
+  return Object.entries(live.host?.values ?? {}).map(([name, value]) =>
     h(
-      "li",
-      { class: index < reached ? "past" : index === reached ? "here" : "", "aria-current": index === reached ? "step" : null },
-      word("step", name),
+      "tr",
+      { "data-key": `host-${name}`, class: "host" },
+      h("th", { scope: "row", class: "mono" }, name),
+      h("td", { class: "number now" }, value),
+      h("td", { class: "muted", colspan: 3 }, t("config.host", { ago: ago(live.host.seen, live.now) })),
     ),
   );
-  const spent = known(now.started) && known(live.now) ? Math.max(0, live.now - now.started) : null;
-  const budget = known(now.minutes) ? now.minutes * 60 : null;
-  const share = spent !== null && budget ? Math.min(1, spent / budget) : null;
-  const serving = now.in_force;
-  return [
-    h("ol", { class: "steps" }, steps),
-    h(
-      "p",
-      { class: "sofar" },
-      [
-        serving && (known(serving.trial) ? t("campaign.serving", { n: serving.trial }) : t("campaign.serving.incumbent")),
-        known(now.trials) && count("trials", now.trials),
-        share !== null && t("campaign.spent", { spent: span(spent), budget: span(budget) }),
-      ].filter(Boolean).join(" · "),
-    ),
-    share !== null && h("div", { class: "meter plain" }, h("i", { style: { width: `${(share * 100).toFixed(1)}%` } })),
-    h("p", {}, h("a", { href: at("trials") }, now.id === null ? t("campaign.all") : t("campaign.see", { id: now.id }))),
-  ];
-}
-
-function lastCampaign({ last_campaign: last }) {
-  if (!last) return null;
-  return h("p", { class: "last" }, t("campaign.last", { decision: word("decision", last.decision) }), " ", (last.reasons ?? []).at(-1) ?? "");
 }
 
 function meter(ratio, text, warn) {
@@ -358,6 +334,7 @@ function tuneFields() {
   return [
     h("fieldset", {}, h("legend", {}, t("tune.mode")), option("advise"), option("act")),
     h("label", { class: "field" }, t("tune.minutes"), h("input", { type: "number", name: "minutes", min: 1, max: 10080, placeholder: t("tune.as_configured") })),
+    h("label", { class: "field" }, t("tune.restarts"), h("input", { type: "number", name: "restarts", min: 0, max: 20, placeholder: t("tune.as_configured") })),
   ];
 }
 
@@ -366,7 +343,8 @@ const ACTS = {
     const form = await ask(t("tune.title"), t("tune.text"), t("tune.yes"), tuneFields());
     if (!form) return;
     const minutes = Number(form.get("minutes")) || null;
-    await command("tune", { mode: form.get("mode"), minutes }, t("tune.done"));
+    const restarts = form.get("restarts") === "" ? null : Number(form.get("restarts"));
+    await command("tune", { mode: form.get("mode"), minutes, restarts }, t("tune.done"));
   },
   pause: () => command("pause", {}, t("pause.done")),
   resume: () => command("resume", {}, t("resume.done")),

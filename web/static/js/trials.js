@@ -2,6 +2,7 @@
 
 import { effectDomain, effectOf, effectScale, gainToEffect, leastEffect } from "./axis.js";
 import { blockGround, blockRow, blockScale, blocksOf, strip } from "./blocks.js";
+import { coldDiff, coldFacts, coldRestarts, coldSentence, coldTrials, hotStands } from "./cold.js";
 import { $, h, morph } from "./dom.js";
 import { details } from "./detail.js";
 import { effectAxis, effectGround, effectRow } from "./effects.js";
@@ -16,6 +17,11 @@ const opened = new Set();
 let unfolded = false;
 let { campaigns, campaign } = DATA;
 let now = DATA.live.now;
+let running = DATA.live.campaign;
+
+// What the daemon says of the shown campaign while it runs.
+const status = () => (running && campaign && running.id === campaign.id ? running : null);
+const cold = () => campaign.lane === "cold";
 
 // Promoted first, then what was or is confirmed, what races, and what the race let go; what was not measured is last.
 function rank({ state, seen, pairs }) {
@@ -58,8 +64,8 @@ function rail() {
       h(
         "a",
         { href: at(`trials/${item.id}`), class: `tab ${item.decision ?? "running"}`, "aria-current": item.id === campaign?.id ? "page" : null },
-        h("b", {}, t("campaign.n", { id: item.id })),
-        h("span", {}, outcome(item)),
+        h("b", {}, t("campaign.n", { id: item.id }), " ", item.lane === "cold" && h("span", { class: "lane cold" }, word("lane", item.lane))),
+        h("span", {}, outcome(item), item.parent !== null && h("i", {}, ` ${t("rail.inside", { id: item.parent })}`)),
         h("small", {}, moment(item.started)),
       ),
     ),
@@ -71,6 +77,7 @@ const diff = (values, base) => Object.entries(values ?? {}).filter(([name, value
 const steps = (values, base) => diff(values, base).map(([name, value]) => t("step", { name, from: knob(base?.[name] ?? null, name), to: knob(value, name) })).join(", ");
 
 function sentence() {
+  if (cold()) return coldSentence(campaign, status());
   const promoted = campaign.trials.find((trial) => trial.state === "promoted");
   const effect = campaign.report?.effect ?? promoted?.effect;
   const goal = campaign.objective?.name ?? t("unknown");
@@ -85,14 +92,19 @@ function sentence() {
   return t(`doing.${campaign.phase}`);
 }
 
+const coldSteps = (trial) => coldDiff(campaign, trial).map(([name, value]) => t("step", { name, from: String(campaign.settings?.cold?.[name] ?? t("unknown")), to: String(value) })).join(", ");
+
 function because() {
   const promoted = campaign.trials.find((trial) => trial.state === "promoted");
   const effect = campaign.report?.effect ?? promoted?.effect;
   const reasons = campaign.report?.reasons ?? [];
   return [
-    campaign.decision === "promoted" && promoted && h("p", { class: "between mono" }, steps(promoted.values, campaign.incumbent)),
-    campaign.decision === "promoted" && known(effect?.low) && h("p", { class: "between" }, t("decided.between", { interval: interval(effect) })),
-    reasons.map((reason) => h("p", {}, reason)),
+    campaign.parent !== null && h("p", {}, h("a", { href: at(`trials/${campaign.parent}`) }, t("campaign.inside", { id: campaign.parent }))),
+    campaign.decision === "promoted" && promoted && h("p", { class: "between mono" }, cold() ? coldSteps(promoted) : steps(promoted.values, campaign.incumbent)),
+    cold() && hotStands(campaign) && h("p", { class: "between" }, t("cold.hot_stands")),
+    cold() && campaign.decision === "promoted" && h("p", { class: "between" }, t("cold.claim", { interval: interval(promoted?.effect) })),
+    !cold() && campaign.decision === "promoted" && known(effect?.low) && h("p", { class: "between" }, t("decided.between", { interval: interval(effect) })),
+    [...new Set(reasons)].map((reason) => h("p", {}, reason)),
   ];
 }
 
@@ -106,15 +118,18 @@ function facts() {
   if (known(settings.slo?.error_ratio)) limits.push(t("fact.errors", { ratio: percent(settings.slo.error_ratio, 1) }));
   const quantile = /^(ttft|itl|e2e)$/.test(goal.name) && known(goal.quantile) ? ` p${Math.round(goal.quantile * 100)}` : "";
   const detectable = noise.detectable_effect ?? campaign.report?.detectable_effect;
-  const list = [
+  const first = [
     [t("fact.objective"), h("span", {}, `${goal.name ?? t("unknown")}${quantile}`, h("small", {}, [goal.unit, word("direction", goal.direction)].filter(Boolean).join(", ")))],
     [t("fact.limits"), limits.length ? limits.map((limit) => h("small", { class: "limit" }, limit)) : t("fact.no_limits")],
+  ];
+  const time = h("span", {}, span((campaign.ended ?? now) - campaign.started), !cold() && known(settings.minutes) && h("small", {}, t("fact.of", { span: span(settings.minutes * 60) })));
+  const rest = cold() ? [...coldFacts(campaign, status()), [t("fact.time"), time]] : [
     [t("fact.least"), percent(least, 1)],
     [t("fact.detectable"), percent(detectable ?? null, 1)],
-    [t("fact.time"), h("span", {}, span((campaign.ended ?? now) - campaign.started), known(settings.minutes) && h("small", {}, t("fact.of", { span: span(settings.minutes * 60) })))],
+    [t("fact.time"), time],
     [t("fact.measured"), h("span", {}, count("blocks", blocks), h("small", {}, `${count("windows", campaign.windows.length)}, ${count("pairs", campaign.pairs.length)}`))],
   ];
-  return list.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
+  return [...first, ...rest].map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 }
 
 function widths() {
@@ -273,11 +288,18 @@ function draw() {
   if (!some) return;
   const state = campaign.decision ?? "running";
   $("outcome").className = `outcome ${state}`;
-  $("campaign-title").textContent = t("campaign.title", { id: campaign.id, state: campaign.decision ? word("decision", campaign.decision) : word("phase", campaign.phase) });
+  $("campaign-title").textContent = t("campaign.title", { id: campaign.id, state: campaign.decision ? word("decision", campaign.decision) : word("phase", (status()?.phase ?? campaign.phase).split(": ")[0]) });
   $("sentence").textContent = sentence();
   morph($("because"), because());
   morph($("facts"), facts());
-  morph($("plot"), [plot()]);
+  $("hot").hidden = cold();
+  $("cold").hidden = !cold();
+  if (cold()) {
+    morph($("cold-trials"), coldTrials(campaign, status()));
+    morph($("restarts"), coldRestarts(campaign));
+  } else {
+    morph($("plot"), [plot()]);
+  }
   morph($("decisions"), decisions());
   morph($("traffic"), traffic());
 }
@@ -292,7 +314,7 @@ async function load() {
   }
   loading = (async () => {
     campaigns = await read("campaigns");
-    const wanted = DATA.follow ? campaigns[0]?.id : campaign?.id;
+    const wanted = DATA.follow ? campaigns.find(({ parent }) => parent === null)?.id : campaign?.id;
     if (wanted !== undefined) campaign = await read(`campaigns/${wanted}`);
     draw();
   })();
@@ -335,6 +357,8 @@ $("plot").addEventListener("pointerover", (event) => {
 start({
   draw: (live) => {
     now = live.now ?? now;
+    running = live.campaign;
+    if (campaign && cold() && campaign.ended === null) draw();
   },
   trials: load,
 });
