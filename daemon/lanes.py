@@ -73,6 +73,7 @@ class LaneControl:
         self._seen: dict[str, str | None] = dict(self._base)
         self._undo: dict[str, Mapping[str, object]] = {}
         self._entries: dict[str, int] = {}
+        self._forgotten: dict[str, str | None] = {}
         self._leased_until: float | None = None
 
     @classmethod
@@ -186,12 +187,12 @@ class LaneControl:
     # What a campaign does besides.
 
     def forget(self, values: Values, now: float, reason: str | None) -> None:
-        """Close the journal entry of a host config that is tried no more; raises `StoreError`."""
-        target = self._parted(values, self._base)[1]
-        key = _text(target)
-        if key in self._entries and (target != self._now or target == self._base):
-            self._journal.close(self._entries[key], "undone", now, reason)
-            del self._entries[key]
+        """Close the journal entry of a host config that is tried no more; raises `StoreError`.
+
+        While something of it may be in force still, the entry stays open: its undo is the way back.
+        """
+        self._forgotten[_text(self._parted(values, self._base)[1])] = reason
+        self._close_forgotten(now)
 
     async def keep(
         self, values: Values, *, actor: str, now: float, campaign_id: int | None
@@ -206,6 +207,8 @@ class LaneControl:
         if not changes:
             return hot, None
         await self._return("its values are made the incumbent's")
+        # Recovery would put an entry that stays open back over what is promoted now.
+        self._close_forgotten(now)
         try:
             entry = await change_host(
                 self._host,
@@ -238,6 +241,19 @@ class LaneControl:
 
     # Inside.
 
+    def _close_forgotten(self, now: float) -> None:
+        """Close what is tried no more, as far as the undo of none of it is needed."""
+        current = _text(self._now)
+        for key, reason in list(self._forgotten.items()):
+            # A config that is wholly in force has an entry, and so an undo, of its own.
+            replaced = self._now == self._base or (current != key and current in self._entries)
+            if key in self._entries and not replaced:
+                continue
+            if key in self._entries:
+                self._journal.close(self._entries[key], "undone", now, reason)
+                del self._entries[key]
+            del self._forgotten[key]
+
     async def _go(self, target: Mapping[str, str], if_epoch: int) -> None:
         """Set the host as `target`, written down first; nothing is touched if the engine is at another epoch."""
         state = await self._engine.state()
@@ -247,6 +263,7 @@ class LaneControl:
                 state.epoch,
             )
         key = _text(target)
+        self._forgotten.pop(key, None)
         if key not in self._entries:
             # The undo is read while the incumbent is in force.
             await self._return("another config is tried")
