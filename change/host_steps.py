@@ -200,20 +200,7 @@ async def reapply_host(
     Node-wide knobs outlive an engine and are left alone: whoever changed one since meant it. The new entry takes the
     place of the old ones, whose threads are gone.
     """
-    wanted: dict[str, str] = {}
-    replaced: list[int] = []
-    for entry in journal.standing(boot_id, "host"):
-        if entry.kind not in LASTING:
-            continue
-        own = [knob for knob in entry.change if not _node_wide([knob])]
-        wanted |= {knob: str(entry.change[knob]) for knob in own}
-        if len(own) == len(entry.change):
-            replaced.append(entry.id)
-    changes = [
-        HostChange(knob, value)
-        for knob, value in wanted.items()
-        if (await control.read(knob)).value not in (value, None)
-    ]
+    changes, replaced = await _promoted_elsewhere(control, journal, boot_id)
     if not changes:
         return None
     return await change_host(
@@ -227,6 +214,11 @@ async def reapply_host(
         locks=locks,
         undoes=replaced,
     )
+
+
+async def promoted_holds(control: HostControl, journal: Journal, *, boot_id: str) -> bool:
+    """Whether all that was promoted on the engine's processes reads back; raises `HostError`."""
+    return not (await _promoted_elsewhere(control, journal, boot_id))[0]
 
 
 async def put_back(control: HostControl, undo: Mapping[str, Any]) -> str:
@@ -245,6 +237,27 @@ async def put_back(control: HostControl, undo: Mapping[str, Any]) -> str:
 def values_before(undo: Mapping[str, Any]) -> dict[str, Any]:
     """The value each knob had before, of an entry's undo, which itself may be long: a word for every page."""
     return {knob: before["was"] for knob, before in undo.items()}
+
+
+async def _promoted_elsewhere(
+    control: HostControl, journal: Journal, boot_id: str
+) -> tuple[list[HostChange], list[int]]:
+    """What was promoted on the engine's processes and is not in force, and the entries that setting it replaces."""
+    wanted: dict[str, str] = {}
+    replaced: list[int] = []
+    for entry in journal.standing(boot_id, "host"):
+        if entry.kind not in LASTING:
+            continue
+        own = [knob for knob in entry.change if not _node_wide([knob])]
+        wanted |= {knob: str(entry.change[knob]) for knob in own}
+        if len(own) == len(entry.change):
+            replaced.append(entry.id)
+    changes = [
+        HostChange(knob, value)
+        for knob, value in wanted.items()
+        if (await control.read(knob)).value not in (value, None)
+    ]
+    return changes, replaced
 
 
 def _check(changes: Sequence[HostChange]) -> None:

@@ -113,10 +113,10 @@ class Daemon:
             self._modes,
             self._notices,
             locks,
-            busy=lambda: self.campaigns.running or (self._cold is not None and self._cold.running),
+            busy=self._busy,
             unproven=self.campaigns.unproven,
         )
-        self._host_watch = HostWatch(host, self._modes, self._notices, busy=lambda: self.campaigns.running)
+        self._host_watch = HostWatch(host, self._modes, self._notices, busy=self._busy)
         self.body = DaemonBody(
             config=config,
             watch=self._watch,
@@ -214,6 +214,10 @@ class Daemon:
         path = Path(self._store.name)
         if path.is_absolute() and shutil.disk_usage(path.parent).free < LEAST_SPACE_BYTES:
             raise StoreError(f"{path.parent} is full")
+
+    def _busy(self) -> bool:
+        """Whether a campaign or a restart of ours is changing the engine now."""
+        return self.campaigns.running or (self._cold is not None and self._cold.running)
 
     def _look_again(self) -> None:
         """A campaign ended: what it left open, if anything, is brought to an end."""
