@@ -17,7 +17,8 @@ from change.lock import EngineLock, LockError
 from change.restart.order import ColdLane
 from collectors.history import History
 from daemon.config import TuneSection
-from daemon.lanes import HostSide, LaneControl
+from daemon.host_side import HostSide
+from daemon.lanes import LaneControl
 from daemon.ledger import abandon_unfinished, unproven_incumbent
 from daemon.modes import Modes
 from daemon.notices import Notices

@@ -31,8 +31,8 @@ from daemon.engine_probe import EngineProbe
 from daemon.engine_watch import EngineWatch, Probing
 from daemon.errors import ConfigError
 from daemon.exporter import Exporter, SelfState
+from daemon.host_side import HostSide
 from daemon.host_watch import HostWatch
-from daemon.lanes import HostSide
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.orders import Orders
