@@ -224,13 +224,24 @@ async def promoted_holds(control: HostControl, journal: Journal, *, boot_id: str
 async def put_back(control: HostControl, undo: Mapping[str, Any]) -> str:
     """Restore the knobs of an entry's undo, the last changed first; say in words what was done.
 
-    Raises `HostError` if one cannot be restored.
+    One that cannot be restored does not keep the others from it: `HostError` is raised once all were tried.
     """
     strange: list[str] = []
+    failed: list[str] = []
     for knob, before in reversed(list(undo.items())):
-        after = await control.restore(knob, before["with"])
+        if not before["with"]:
+            strange.append(f"what {knob} was is not known")
+            continue
+        try:
+            after = await control.restore(knob, before["with"])
+        except HostError as error:
+            failed.append(f"{knob}: {error}")
+            continue
         if after.value != before["was"]:
-            strange.append(f"{knob} was {before['was']} and is {after.value}")
+            now = after.value or f"unknown ({after.reason or 'no reason given'})"
+            strange.append(f"{knob} was {before['was']} and is {now}")
+    if failed:
+        raise HostError(f"not put back: {'; '.join(failed)}")
     return "what was there before was put back" + (f", but {'; '.join(strange)}" if strange else "")
 
 

@@ -20,6 +20,10 @@ _TITLE = re.compile(r"(?:VLLM|sglang)::|mindie", re.IGNORECASE)
 _MODULE = re.compile(r"vllm\.entrypoints|sglang\.launch_server")
 
 
+class EngineGone(HostError):
+    """The engine's process is not known: it is gone, or cannot be seen from here."""
+
+
 class OwnEngine:
     """The one engine that the configuration names, as this host's /proc shows it."""
 
@@ -28,10 +32,10 @@ class OwnEngine:
         self._engine_pid = engine_pid
 
     def processes(self) -> list[Process]:
-        """The engine's processes now, the main one first; raises `HostError` where it is not known."""
+        """The engine's processes now, the main one first; raises `EngineGone` where it is not known."""
         found = EngineTree(self._engine_pid).processes(self.files, 0.0)
         if not found:
-            raise HostError(UNKNOWN)
+            raise EngineGone(UNKNOWN)
         return found
 
     def threads(self) -> list[Thread]:

@@ -25,6 +25,7 @@ class LaidHost:
         self.tree = HostTree(root)
         self.kernel = LaidKernel(root)
         self.pauses = 0
+        self.main: int | None = MAIN
         self.binding = CpuBinding({})
         self._nodes()
         self._engine()
@@ -33,7 +34,7 @@ class LaidHost:
     def hand(self, allowed: tuple[str, ...] = ALL_KNOBS, near: tuple[int, ...] = (4, 6)) -> HostHand:
         """A hand that has seen nothing yet, as after a restart of Trimtab."""
         return host_hand(
-            lambda: MAIN,
+            lambda: self.main,
             root=self.tree.root,
             kernel=self.kernel,
             allowed=allowed,
