@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,34 @@ def test_a_process_with_an_npu_open_is_another_engine(laid: LaidHost) -> None:
     (folder / "7").symlink_to("/dev/davinci3")
     with pytest.raises(HostError, match="NPU 3 open"):
         asyncio.run(laid.hand().apply(HostChange("swappiness", "0")))
+
+
+def test_in_a_container_node_wide_knobs_are_advice_for_another_engine_could_be_there_unseen(
+    laid: LaidHost,
+) -> None:
+    laid.namespace("pid:[4026532301]")
+    hand = laid.hand()
+    assert set(asyncio.run(hand.choices())) <= {"placement", "memory", "shared_memory"}
+    with pytest.raises(HostError, match="hostPID"):
+        asyncio.run(hand.apply(HostChange("swappiness", "0")))
+    assert laid.text("/proc/sys/vm/swappiness") == "60"
+    assert asyncio.run(hand.apply(HostChange("placement", "split:4"))).value == "split:4"
+
+
+def test_node_wide_knobs_are_advice_where_a_process_cannot_be_looked_into(
+    laid: LaidHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listdir = os.listdir
+
+    def closed(path: Path) -> list[str]:
+        if str(path).endswith("proc/900/fd"):
+            raise PermissionError(13, "Permission denied")
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", closed)
+    with pytest.raises(HostError, match="open files of process 900 cannot be read"):
+        asyncio.run(laid.hand().apply(HostChange("swappiness", "0")))
+    assert laid.text("/proc/sys/vm/swappiness") == "60"
 
 
 def test_the_way_back_is_open_beside_another_engine(laid: LaidHost) -> None:
