@@ -24,6 +24,10 @@ LASTING: frozenset[str] = frozenset({"promotion", "reapply"})
 """As in the hot lane: what a person sets by hand ends with the engine's processes."""
 
 
+class InForceAlready(ChangeRefused):
+    """The host reads as asked, so there is nothing to change."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostLocks:
     """What is held while the host lane changes something: the engine's lock, and the node's for node-wide knobs."""
@@ -69,7 +73,7 @@ async def change_host(
     with locks.holding(node_wide=_node_wide(one.knob for one in changes)):
         before = await _readings(control, changes)
         if all(before[one.knob].value == one.value for one in changes):
-            raise ChangeRefused(f"nothing to change: {_words(changes)} is in force already")
+            raise InForceAlready(f"nothing to change: {_words(changes)} is in force already")
         entry = _open(journal, changes, before, boot_id, kind, actor, now, undoes, campaign_id)
         try:
             wrong = await _prove(control, journal, changes, entry, now)

@@ -17,7 +17,7 @@ from change.choices import Options, number
 from change.engine import EngineControl, EngineError, EngineState, KnobAnswer, RequestPage, StaleEpoch, Values
 from change.host import HostChange, HostError
 from change.host_knobs import ENGINE_KNOBS, HOST_KNOBS
-from change.host_steps import begin_trial, change_host, rollback_host
+from change.host_steps import InForceAlready, begin_trial, change_host, rollback_host
 from change.journal import Journal
 from change.steps import ChangeRefused
 from daemon.host_mark import config_mark, config_text
@@ -59,6 +59,7 @@ class LaneControl:
         self._leased_until: float | None = None
         self._leased_epoch: int | None = None
         self._found = dict(state.values)
+        self._kept = False
 
     @classmethod
     async def opened(
@@ -205,10 +206,15 @@ class LaneControl:
                 now=now,
                 campaign_id=campaign_id,
             )
+        except InForceAlready:
+            # Somebody else set it meanwhile: it holds, and there is nothing of ours to take back.
+            self._stand_on(target)
+            return hot, None
         except HostError as error:
             raise EngineError(str(error)) from error
         if entry.outcome != "done":
             return hot, str(entry.reason)
+        self._kept = True
         self._stand_on(target)
         return hot, None
 
@@ -219,9 +225,11 @@ class LaneControl:
         if target == self._base:
             return
         try:
-            await rollback_host(self._host, self._journal, 1, now, boot_id=self._boot_id, actor=actor)
+            if self._kept:
+                await rollback_host(self._host, self._journal, 1, now, boot_id=self._boot_id, actor=actor)
         except HostError as error:
             raise EngineError(str(error)) from error
+        self._kept = False
         self._stand_on(target)
 
     # Inside.

@@ -131,3 +131,18 @@ def test_a_change_by_somebody_else_under_our_lease_is_stale(lease: float | None)
         assert stand.engine.values["watermark"] == 0.4
 
     run(test)
+
+
+def test_a_winner_that_is_in_force_already_is_kept_and_leaves_nothing_to_take_back() -> None:
+    async def test(stand: Stand) -> None:
+        older = await stand.lanes()
+        await older.keep({"memory": 1}, actor="campaign 1", now=4.0, campaign_id=1)
+        lanes = await stand.lanes()
+        stand.host.values["placement"] = "split:4"
+        assert await lanes.keep({"placement": 2}, actor="campaign 2", now=5.0, campaign_id=2) == ({}, None)
+        assert (await lanes.state()).values["placement"] == 2
+        await lanes.drop({"placement": 0}, actor="campaign 2", now=6.0)
+        # An earlier campaign's promotion is not this one's to take back.
+        assert [entry.campaign_id for entry in stand.journal.standing("host-1", "host")] == [1]
+
+    run(test)
