@@ -30,15 +30,19 @@ class InForceAlready(ChangeRefused):
 
 @dataclass(frozen=True, slots=True)
 class HostLocks:
-    """What is held while the host lane changes something: the engine's lock, and the node's for node-wide knobs."""
+    """What is held while the host lane changes something: the engine's locks, and the node's for node-wide knobs.
+
+    An engine has one by its boot, where its plugin tells it, and one by its process, which the host lane takes always.
+    """
 
     engine: EngineLock | None = None
     node: NodeLock | None = None
+    process: EngineLock | None = None
 
     @contextmanager
     def holding(self, *, node_wide: bool) -> Iterator[None]:
         """Hold them for the duration; one that the caller holds already stays held afterwards."""
-        wanted = [self.engine, self.node if node_wide else None]
+        wanted = [self.engine, self.process, self.node if node_wide else None]
         with ExitStack() as stack:
             for lock in wanted:
                 if lock is not None and not lock.held:

@@ -275,6 +275,11 @@ class Campaigns:
         except EngineError as error:
             self._notices.say("host lane", f"no knob of the host is tried: {error}", "info")
             return None
+        if (
+            lanes.options
+            and (process := await asyncio.to_thread(self._host.process_lock, "a campaign")) is not None
+        ):
+            self._acquire(process)
         if lanes.node_wide and (node := self._host.node_lock("a campaign")) is not None:
             self._acquire(node)
         return lanes if lanes.options else None

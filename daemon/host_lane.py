@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -150,12 +151,20 @@ class HostLane:
         return EngineTree(self._engine_pid).processes(self._files, 0.0)
 
     async def locks(self, what: str) -> HostLocks:
-        """The locks a change needs: the engine's by its boot, or by its process where no plugin tells the boot."""
-        engine = await self.serving() or self._process_name()
+        """The locks a change needs: the engine's by its process always, by its boot too where its plugin tells it.
+
+        So whoever began while the plugin answered and whoever begins while it does not still meet.
+        """
+        boot = await self.serving()
         return HostLocks(
-            EngineLock(self._lock_dir, engine, what),
+            None if boot is None else EngineLock(self._lock_dir, boot, what),
             self.node_lock(what),
+            await asyncio.to_thread(self.process_lock, what),
         )
+
+    def process_lock(self, what: str) -> EngineLock:
+        """The right to change the engine's process, whether or not its plugin answers. It blocks."""
+        return EngineLock(self._lock_dir, self._process_name(), what)
 
     def node_lock(self, what: str) -> NodeLock:
         """The right to change what all of the node shares."""

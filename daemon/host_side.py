@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from change.host import HostControl
-from change.lock import NodeLock
+from change.lock import EngineLock, NodeLock
 
 
 class HostSide(Protocol):
@@ -22,4 +22,8 @@ class HostSide(Protocol):
 
     def node_lock(self, what: str) -> NodeLock | None:
         """The right to change what all of the node shares; None where nobody else could."""
+        ...
+
+    def process_lock(self, what: str) -> EngineLock | None:
+        """The right to change the engine's process, which needs no plugin to be told; None as above. It blocks."""
         ...

@@ -82,6 +82,23 @@ def test_orders_wait_for_who_changes_the_engine(laid: LaidHost, journal: Journal
     asyncio.run(scene())
 
 
+def test_two_orders_meet_though_the_plugin_answers_only_one_of_them(
+    laid: LaidHost, journal: Journal, tmp_path: Path
+) -> None:
+    engine = PlainEngine()
+    lane = HostLane(laid.hand(), engine, journal, tmp_path / "locks", lambda: MAIN, root=laid.tree.root)
+
+    async def scene() -> None:
+        for before, after in ((False, True), (True, False)):
+            engine.down = before
+            first = await lane.locks("the first")
+            engine.down = after
+            with first.holding(node_wide=False), pytest.raises(LockHeld, match="the first"):
+                await lane.apply([SPLIT], "cli", 1.0)
+
+    asyncio.run(scene())
+
+
 def test_near_are_the_nodes_of_the_engines_own_cards() -> None:
     history = History()
     for npu, node in (("0", 6.0), ("1", 6.0), ("2", 4.0)):

@@ -31,6 +31,8 @@ class Host(PlainHost):
 
     def node_lock(self, what: str) -> None: ...
 
+    def process_lock(self, what: str) -> None: ...
+
     async def choices(self) -> dict[str, tuple[str, ...]]:
         return {
             "placement": ("as_found", "split:6", "split:4"),
