@@ -17,7 +17,8 @@ from change.lock import EngineLock, LockError
 from change.restart.order import ColdLane
 from collectors.history import History
 from daemon.config import TuneSection
-from daemon.lanes import HostSide, LaneControl
+from daemon.host_side import HostSide
+from daemon.lanes import LaneControl
 from daemon.ledger import abandon_unfinished, unproven_incumbent
 from daemon.modes import Modes
 from daemon.notices import Notices
@@ -325,6 +326,11 @@ class Campaigns:
         except EngineError as error:
             self._notices.say("host lane", f"no knob of the host is tried: {error}", "info")
             return None
+        if (
+            lanes.options
+            and (process := await asyncio.to_thread(self._host.process_lock, "a campaign")) is not None
+        ):
+            self._acquire(process)
         if lanes.node_wide and (node := self._host.node_lock("a campaign")) is not None:
             self._acquire(node)
         return lanes if lanes.options else None

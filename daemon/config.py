@@ -223,7 +223,8 @@ class StoreSection(Section):
         default=None, description="SQLAlchemy address; unset is SQLite in the state folder"
     )
     retention_days: Annotated[float, Field(gt=0)] = Field(
-        default=90, description="older ended campaigns are dropped"
+        default=90,
+        description="older ended campaigns and closed changes are dropped; what can still be taken back stays",
     )
 
 
