@@ -39,6 +39,9 @@ class EngineState:
     scheduler_known: bool
     mark: str | None = None
     """What the last change said is different outside the engine, "" for nothing; None if the plugin knows no marks."""
+    requests_inside: int | None = None
+    """Requests that the server let in and has not answered to their end, those that it still tokenises among them;
+    None if the plugin does not count them, or counts those of one API server of several."""
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Knobs whose value stands for a text: the value is the place in this list, 0 what was found. Not of the plugin:
     `daemon.lanes` adds them for the host's knobs."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from change.catalogue.knob import Lane
@@ -235,6 +235,12 @@ class Journal:
         with self._writing() as session:
             session.add(launch)
         return launch
+
+    def launched_after(self, time: float) -> float | None:
+        """Return when the first boot after `time` was seen serving (both Unix seconds), None if none was."""
+        with self._store.reading() as session:
+            query = select(func.min(Launch.time)).where(Launch.engine == self.engine, Launch.time > time)
+            return session.scalar(query)
 
     def launch(self, boot_id: str) -> Launch | None:
         """Return what a boot started with, or None if it was first seen after a change."""

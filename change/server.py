@@ -28,10 +28,15 @@ class LaunchCommand:
 
 @dataclass(frozen=True, slots=True)
 class ProcessMark:
-    """A process of this host, told from a reused number by its start time (Unix seconds)."""
+    """A process of this host, told from a reused number by its start.
+
+    `started` is in seconds since the host's boot, `boot` is the kernel's id of that boot: neither moves when the
+    clock is set.
+    """
 
     pid: int
     started: float
+    boot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,20 @@ class EngineServer(Protocol):
 
     async def look(self) -> ServerState:
         """Say what runs; at most one engine ever does."""
+        ...
+
+    async def objections(self) -> list[str]:
+        """Say in words why this hand could not carry out a stop and a start now, before any is tried.
+
+        Nothing is changed that lasts. Empty where nothing is known to be in the way. Raises `ServerError`.
+        """
+        ...
+
+    async def attend(self) -> None:
+        """Tell whoever puts the engine back by itself that somebody looks after an unfinished change.
+
+        Does nothing where nobody would. Raises `ServerError`.
+        """
         ...
 
     async def stop(self, *, grace_seconds: float) -> None:

@@ -213,13 +213,19 @@ class Campaigns:
         async with self._turn:
             await self._drive(now)
 
-    async def stop(self, reason: str, now: float) -> None:
-        """Stop the campaign, if one runs, with the incumbent restored."""
+    async def stop(self, reason: str, now: float, *, may_restart: bool = True) -> None:
+        """Stop the campaign, if one runs, with the incumbent restored.
+
+        Without `may_restart` a start-up candidate that serves is left: the next start of the daemon takes it back.
+        """
         async with self._turn:
             if self._tuning is None:
                 return
             try:
-                await self._tuning.stop(now, "aborted", reason)
+                if may_restart:
+                    await self._tuning.stop(now, "aborted", reason)
+                else:
+                    await self._tuning.leave(now, "aborted", reason)
                 self._notices.say("campaign", f"the campaign was stopped: {reason}", "info")
             finally:
                 # Whatever went wrong: the lease takes a trial back, and what stays open is ended later.

@@ -118,6 +118,11 @@ class CanaryTuning:
             for replica in (self._canary, self._base):
                 await replica.settle()
 
+    async def leave(self, now: float, decision: Decision, reason: str) -> None:
+        """End as far as no restart is needed: the process is about to end; see `OuterTuning.leave`."""
+        if self.mind is None or (self.mind.serving == 0 and not isinstance(self._command, Restart)):
+            await self.stop(now, decision, reason)
+
     def status(self) -> dict[str, Any]:
         """Where the campaign is, for a page or a progress display."""
         mind = self.mind

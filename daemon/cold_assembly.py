@@ -103,7 +103,9 @@ def over(
     parts = Parts(
         server,
         control,
-        HostGround(engine.url, _disk(config), _table_reader(config), config.own_card),
+        HostGround(
+            engine.url, _disk(config), _table_reader(config), config.own_card, _store_folder(config.store_url)
+        ),
         probe,
         clock,
         journal,
@@ -134,6 +136,12 @@ def _disk(config: Config) -> Path:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder if folder.exists() else paths.state_dir()
+
+
+def _store_folder(url: str) -> Path | None:
+    """The folder of an SQLite file; None for a store in memory."""
+    path = Path(url.partition(":///")[2].partition("?")[0].removeprefix("file:"))
+    return path.parent if path.name and path.parent.is_dir() else None
 
 
 def _table_reader(config: Config) -> Callable[[], Awaitable[Table]] | None:

@@ -174,7 +174,7 @@ class Daemon:
         await self.campaigns.tick(now)
 
     async def run(self, listening: socket.socket | None) -> None:
-        """Live until `stop` is set; a running campaign then ends with the incumbent restored.
+        """Live until `stop` is set; a running campaign then ends, with the incumbent restored if that needs no restart.
 
         Without a socket nothing is served.
         """
@@ -191,7 +191,8 @@ class Daemon:
                 loops.create_task(supervisor.every("canary", WATCH_SECONDS, self._canary.tick))
             if listening is not None:
                 loops.create_task(supervisor.keep("web", lambda: self.serve(listening)))
-        await self.campaigns.stop("the daemon was stopped", self._clock())
+        # A restart may take longer than whoever stops us waits: the next start takes back a candidate that serves.
+        await self.campaigns.stop("the daemon was stopped", self._clock(), may_restart=False)
         if self._cold is not None:
             await self._cold.finish()
         if self._canary is not None:

@@ -152,6 +152,19 @@ class OuterTuning:
             if self._restarting is not None:
                 await asyncio.wait({self._restarting})
 
+    async def leave(self, now: float, decision: Decision, reason: str) -> None:
+        """End as far as no restart is needed: the process is about to end and may not live to see one through.
+
+        A start-up candidate that serves goes on serving; its open journal entry has the next start bring the incumbent
+        back. A restart that is under way is the cold lane's to finish.
+        """
+        mind = self.mind
+        home = mind is None or mind.serving == 0
+        if home and self._restarting is None and not isinstance(self._command, Restart):
+            await self.stop(now, decision, reason)
+        elif self._inner is not None:
+            await self._inner.stop(now, decision, reason)
+
     def status(self) -> dict[str, Any]:
         """Where the campaign is, for a page or a progress display."""
         mind = self.mind
@@ -244,6 +257,11 @@ class OuterTuning:
                     return
 
     async def _tune_hot(self, now: float, command: TuneHot) -> None:
+        if self._inner is None and self._mind_of().stopping:
+            # Begun now it would never end: a stop gives it no more time.
+            unwanted = {"decision": "aborted", "reasons": ["the campaign is being stopped"]}
+            await self._advance(now, TunedHot(unwanted, await self._state()))
+            return
         if self._inner is None:
             self._inner = Tuning(
                 self._control,

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from daemon.guardian.pid_file import read_pid_file
+
 CONFIG_VARIABLE = "TRIMTAB_CONFIG"
 RUN_DIR_VARIABLE = "TRIMTAB_RUN_DIR"
 ENGINE_PID_VARIABLE = "TRIMTAB_ENGINE_PID"
 """Set by `trimtab serve` for its daemon, which ends before the engine's number can belong to another process."""
 ENGINE_PID_FILE_VARIABLE = "TRIMTAB_ENGINE_PID_FILE"
-"""The same where the engine may be restarted: a file with the number, which is gone while no engine runs."""
+"""The same where the engine may be restarted: a file with the number and the start, gone while no engine runs."""
 
 
 def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
@@ -67,10 +69,7 @@ def engine_pid(environ: Mapping[str, str] = os.environ) -> int | None:
     """The engine's main process where this daemon runs under `trimtab serve`, else None."""
     file = environ.get(ENGINE_PID_FILE_VARIABLE)
     if file:
-        try:
-            number = Path(file).read_text().strip()
-        except (OSError, UnicodeDecodeError):
-            return None
-    else:
-        number = environ.get(ENGINE_PID_VARIABLE, "")
+        mark = read_pid_file(Path(file))
+        return None if mark is None else mark.pid
+    number = environ.get(ENGINE_PID_VARIABLE, "")
     return int(number) if number.isdecimal() else None

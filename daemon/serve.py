@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from change.server import LaunchCommand
+from change.server import LaunchCommand, ProcessMark
 from daemon.errors import UserError
 from daemon.guardian.attendance import Attendance
 from daemon.guardian.daemon_child import DaemonChild
@@ -28,6 +28,7 @@ from daemon.guardian.launch_file import LaunchFile
 from daemon.guardian.orders import Orders
 from daemon.guardian.output import EngineOutput
 from daemon.guardian.owned import Owned
+from daemon.guardian.pid_file import read_pid_file, write_pid_file
 from daemon.guardian.signals import Signals, caught
 from daemon.guardian.wire import Answer, Peer, Request
 from daemon.paths import ENGINE_PID_FILE_VARIABLE, ENGINE_PID_VARIABLE
@@ -100,6 +101,13 @@ def _guarded(
     except DoorError as error:
         raise UserError(str(error), CANNOT_RUN) from error
     try:
+        left = read_pid_file(run_dir / PID_FILE)
+        if left is not None:
+            raise UserError(
+                f"{run_dir / PID_FILE}: the engine of an earlier `trimtab serve` still runs (process {left.pid}), "
+                f"and a second one would take the same cards: end it (kill {left.pid}), then start again",
+                CANNOT_RUN,
+            )
         launch_file = LaunchFile(run_dir / LAUNCH_FILE, engine)
         kept, remark = launch_file.read()
         if remark is not None:
@@ -207,7 +215,7 @@ class _GuardedPair(_Pair):
         self._pid_file = pid_file
         self._say = say
         self._failed = False
-        self._told: int | None = None
+        self._told: ProcessMark | None = None
         self._look_after_files()
 
     def _look_after_files(self) -> None:
@@ -225,16 +233,14 @@ class _GuardedPair(_Pair):
             self._failed = False
 
     def _tell(self) -> None:
-        pid = self._guard.pid
-        if pid == self._told:
+        mark = self._guard.mark
+        if mark == self._told:
             return
-        if pid is None:
+        if mark is None:
             self._pid_file.unlink(missing_ok=True)
         else:
-            beside = self._pid_file.with_name(self._pid_file.name + ".new")
-            beside.write_text(f"{pid}\n")
-            beside.replace(self._pid_file)
-        self._told = pid
+            write_pid_file(self._pid_file, mark)
+        self._told = mark
 
     def _close_files(self) -> None:
         with contextlib.suppress(OSError):

@@ -138,6 +138,10 @@ class Tuning:
         await self._do(now, self.campaign.stop(now, decision, reason))
         self._record(now)
 
+    async def leave(self, now: float, decision: Decision, reason: str) -> None:
+        """End it as the process is about to end: the same, as it needs no restart."""
+        await self.stop(now, decision, reason)
+
     def status(self) -> dict[str, Any]:
         """Where the campaign is, for a page or a progress display."""
         campaign = self.campaign

@@ -129,6 +129,7 @@ class SimulatedControl:
             scheduler="sim.engine.Engine",
             scheduler_known=True,
             mark=self._mark,
+            requests_inside=len(engine.running) + len(engine.waiting),
         )
 
     def apply(

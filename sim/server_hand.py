@@ -64,6 +64,10 @@ class SimulatedServer:
     two_at_once: bool = False
     stubborn: bool = False
     """The engine does not end before its grace is over."""
+    attended: list[float] = field(default_factory=list)
+    """When somebody said that he looks after an unfinished change."""
+    in_the_way: str | None = None
+    """What the hand knows to be in the way of a restart."""
 
     def __post_init__(self) -> None:
         self.kept = self.command_line
@@ -95,6 +99,14 @@ class SimulatedServer:
             run.exit_code if over else None,
             () if over else tuple(mark for mark in run.processes if mark in self.alive),
         )
+
+    async def objections(self) -> list[str]:
+        """Say what is in the way."""
+        return [] if self.in_the_way is None else [self.in_the_way]
+
+    async def attend(self) -> None:
+        """Note it."""
+        self.attended.append(self.clock.now())
 
     async def stop(self, *, grace_seconds: float) -> None:
         """End what runs; it goes on to its end also if the caller dies meanwhile."""

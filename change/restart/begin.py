@@ -15,6 +15,7 @@ from change.restart.milestones import Load
 from change.restart.order import Accuracy, Phase
 from change.restart.parts import Parts, PhaseFailed
 from change.restart.ports import ProbeFailed
+from change.restart.redaction import redactor
 from change.server import LaunchCommand, ServerError, ServerState, Settings
 from store import StoreError
 
@@ -23,7 +24,8 @@ from store import StoreError
 class Begun:
     """What is to be started: with which command, what it must show, and which hot values it gets back.
 
-    `strict` fails for settings that are not in force; a way back only says them.
+    `strict` fails for settings that are not in force, hot values that cannot be set and a store that cannot be written;
+    a way back only says them, as nothing better is left than what it starts.
     """
 
     command: LaunchCommand
@@ -70,14 +72,14 @@ class Start:
         """Begin it with the gate closed."""
         with self._course.during("start"):
             try:
-                await self._parts.server.start(closed(command))
+                await self._parts.server.start(closed(command, self._parts.clock.now()))
             except ServerError as error:
                 raise PhaseFailed("start", f"the engine could not be started: {error}") from error
 
     async def prove(self, what: Begun) -> Proof:
         """Follow it to the point where the gate may open; raises `PhaseFailed`."""
-        await self.load()
-        await self._health()
+        await self.load(what.command)
+        await self._health(what.strict)
         await self._ask("probe", self._parts.probe.one_token, 1)
         await self._ask("warm_up", self._parts.probe.warm_up, self._parts.settings.warm_up_requests)
         if what.strict and self._parts.judges.golden(what.settings):
@@ -85,7 +87,7 @@ class Start:
         effective, remarks = await self._effective(what)
         return Proof(effective, self.accuracy, tuple(remarks))
 
-    async def load(self) -> None:
+    async def load(self, command: LaunchCommand) -> None:
         """Follow the log until the engine serves, has ended, or is overdue."""
         parts, course = self._parts, self._course
         with course.during("load"):
@@ -94,6 +96,7 @@ class Start:
                 parts.settings.step_seconds,
                 parts.clock.now(),
                 parts.judges.classify,
+                redactor(command),
             )
             while True:
                 state = await parts.server.look()
@@ -121,7 +124,7 @@ class Start:
         for reached in load.feed(part.lines, self._parts.clock.now()):
             self._course.say(reached)
 
-    async def _health(self) -> None:
+    async def _health(self, strict: bool) -> None:
         parts = self._parts
         with self._course.during("health"):
             deadline = parts.clock.now() + parts.settings.health_seconds
@@ -129,7 +132,7 @@ class Start:
             while True:
                 if await parts.probe.healthy():
                     try:
-                        self._seen(await parts.control.state())
+                        self._seen(await parts.control.state(), strict)
                         return
                     except EngineError as error:
                         trouble = f"its plugin does not answer: {error}"
@@ -140,8 +143,13 @@ class Start:
                     )
                 await parts.clock.sleep(parts.settings.poll_seconds)
 
-    def _seen(self, state: EngineState) -> None:
-        self._parts.journal.note_launch(state, self._parts.clock.now())
+    def _seen(self, state: EngineState, strict: bool) -> None:
+        try:
+            self._parts.journal.note_launch(state, self._parts.clock.now())
+        except StoreError as error:
+            if strict:
+                raise
+            self._course.say(f"what it started with is not noted: {error}")
         self._new_boot(state.boot_id)
 
     async def _ask(
@@ -195,7 +203,10 @@ class Start:
                         now=parts.clock.now(),
                     )
                 except (EngineError, StoreError) as error:
-                    raise PhaseFailed("effective", f"the hot values cannot be set: {error}") from error
+                    if what.strict:
+                        raise PhaseFailed("effective", f"the hot values cannot be set: {error}") from error
+                    left_out = f"all, {error}"
+                    parts.alert(f"the last known good serves without its hot values: {error}")
                 if left_out is not None:
                     remarks.append(f"hot values left out: {left_out}")
             for remark in remarks:

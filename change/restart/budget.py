@@ -55,9 +55,21 @@ class Budget:
 
 
 def spent(journal: Journal, now: float) -> Spent:
-    """What was spent within the last 24 hours; a restart that nobody brought to an end counts until now."""
+    """What was spent within the last 24 hours; a restart that nobody brought to an end counts until now.
+
+    One that left the engine down counts until a later start was seen to serve, whoever made it.
+    """
     entries = journal.since("cold", now - DAY_SECONDS)
-    return Spent(sum(map(_starts, entries)), sum(_lost(entry, now) for entry in entries))
+    down = sum(_down(journal, entry, now) for entry in entries)
+    return Spent(sum(map(_starts, entries)), down + sum(_lost(entry, now) for entry in entries))
+
+
+def _down(journal: Journal, entry: JournalEntry, now: float) -> float:
+    """Seconds since the end of a restart that left the engine down."""
+    if entry.closed is None or not (entry.effective or {}).get("left_down"):
+        return 0.0
+    up = journal.launched_after(entry.closed)
+    return max(0.0, (now if up is None else min(up, now)) - entry.closed)
 
 
 def _starts(entry: JournalEntry) -> int:

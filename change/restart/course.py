@@ -22,6 +22,8 @@ class Course:
         self.phase: Phase = "preflight"
         self._closed: float | None = None
         self.down_seconds = 0.0
+        self.unattended = False
+        """Whether the hand was told in vain that somebody is at work; said once."""
 
     @contextmanager
     def during(self, phase: Phase) -> Iterator[None]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from change.engine import EngineError
 from change.restart.course import Course
 from change.restart.gate import Keeper
+from change.restart.own import Own
 from change.restart.parts import Parts, PhaseFailed
 from change.restart.ports import Holder
 from change.server import ProcessMark, ServerError
@@ -28,7 +30,8 @@ async def close_and_drain(parts: Parts, course: Course, keeper: Keeper) -> int:
         calm = 0
         left: int | None = None
         while parts.clock.now() < deadline:
-            left = await parts.probe.inside()
+            await attend(parts, course)
+            left = await _inside(parts)
             calm = calm + 1 if left == 0 else 0
             if calm >= _CALM_LOOKS:
                 return 0
@@ -37,6 +40,29 @@ async def close_and_drain(parts: Parts, course: Course, keeper: Keeper) -> int:
             f"{'requests' if left is None else left} still inside after {parts.settings.drain_seconds:g} s"
         )
         return left or 0
+
+
+async def attend(parts: Parts, course: Course) -> None:
+    """Tell the hand that somebody is at work; an older one that does not know the word loses nothing by it."""
+    try:
+        await parts.server.attend()
+    except ServerError as error:
+        if not course.unattended:
+            course.unattended = True
+            course.say(f"the hand does not know that somebody is at work: {error}")
+
+
+async def _inside(parts: Parts) -> int | None:
+    """Count by the engine's gauges and by the plugin, which alone knows requests that are still being tokenised.
+
+    None where the gauges say nothing and the plugin counts nobody: unknown is not empty.
+    """
+    gauges = await parts.probe.inside()
+    try:
+        counted = (await parts.control.state()).requests_inside
+    except EngineError:
+        counted = None
+    return gauges if not counted else max(counted, gauges or 0)
 
 
 async def stop(parts: Parts, course: Course) -> None:
@@ -49,17 +75,29 @@ async def stop(parts: Parts, course: Course) -> None:
                 raise PhaseFailed("stop", f"the engine could not be stopped: {error}") from error
 
 
-async def release(parts: Parts, course: Course, owned: Sequence[ProcessMark], held: dict[str, int]) -> None:
-    """Wait until what the engine held of its cards (`held`, bytes by card) is free again.
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What must be free on each card once the engine is gone, in bytes by the card's name.
 
-    Its own processes that outlive it are killed half-way; others are only named.
+    `surely` counts what its known processes held, `likely` also what may be its own, as it is not seen from here.
+    """
+
+    surely: dict[str, int]
+    likely: dict[str, int]
+
+
+async def release(parts: Parts, course: Course, owned: Sequence[ProcessMark], held: Held) -> None:
+    """Wait until what the engine held of its cards is free again.
+
+    Its own processes that outlive it are killed half-way; others are only named. Memory of which nobody knows that it
+    was the engine's is waited for as long, and is no failure: it may be a neighbour's.
     """
     with course.during("release"):
         begun = parts.clock.now()
         reaped = False
         while True:
             left = await parts.ground.living(owned)
-            blockers = await _blockers(parts, held)
+            blockers = await _blockers(parts, held.likely)
             if not left and not blockers:
                 return
             waited = parts.clock.now() - begun
@@ -68,19 +106,24 @@ async def release(parts: Parts, course: Course, owned: Sequence[ProcessMark], he
                 await parts.ground.reap(left)
                 reaped = True
             if waited >= parts.settings.release_seconds:
+                if not left and not await _blockers(parts, held.surely):
+                    course.say(f"gone on after {waited:.0f} s, though {'; '.join(blockers)}")
+                    return
                 text = "; ".join(blockers) or f"processes {_pids(left)} of the ended engine do not end"
                 raise PhaseFailed("release", f"after {waited:.0f} s device memory is not free: {text}")
             await parts.clock.sleep(parts.settings.poll_seconds)
 
 
-async def held_by(parts: Parts, owned: Sequence[ProcessMark]) -> dict[str, int]:
-    """How much must be free on each card once these processes are gone, in bytes by the card's name."""
+async def held_by(parts: Parts, owned: Sequence[ProcessMark], running: bool) -> Held:
+    """How much must be free on each card without the engine; `owned` are its processes as far as they are seen."""
     holders = await parts.ground.holders()
-    return {
-        card.name: card.free_bytes
-        + sum(h.held_bytes for h in holders if h.card in (None, card.name) and h.mark in owned)
-        for card in await parts.ground.cards()
-    }
+    own = Own.of(owned, running)
+    held = Held({}, {})
+    for card in await parts.ground.cards():
+        here = [holder for holder in holders if holder.card in (None, card.name)]
+        for found, mine in ((held.surely, own.surely_holds), (held.likely, own.holds)):
+            found[card.name] = card.free_bytes + sum(one.held_bytes for one in here if mine(one))
+    return held
 
 
 async def _blockers(parts: Parts, held: dict[str, int]) -> list[str]:

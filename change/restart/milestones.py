@@ -91,15 +91,17 @@ class Load:
         step_seconds: Mapping[str, float],
         begun: float,
         classify: Callable[[str], str | None],
+        redacted: Callable[[str], str] = str,
     ) -> None:
         """`kind` of engine (an unknown one is followed as vLLM), `begun` in the seconds that `feed` is told.
 
-        `classify` names the log signature of a line, or None.
+        `classify` names the log signature of a line, or None; `redacted` takes secrets out of what is kept and said.
         """
         self._milestones = MILESTONES.get(kind, MILESTONES["vllm"])
         self._seconds = {**STEP_SECONDS, **step_seconds}
         self._begun = self._reached_at = begun
         self._classify = classify
+        self._redacted = redacted
         self._next = 0
         self._lines: deque[str] = deque(maxlen=TAIL_LINES)
         self._head: list[str] = []
@@ -125,17 +127,18 @@ class Load:
 
     @property
     def head(self) -> tuple[str, ...]:
-        """The first lines, in which the engine says with what it starts."""
+        """The first lines as they are, in which the engine says with what it starts: to be read, never kept."""
         return tuple(self._head)
 
     def feed(self, lines: Sequence[str], now: float) -> list[str]:
         """Read lines; return what was reached with them, in words."""
         reached: list[str] = []
         for raw in lines:
-            line = raw[:_LONGEST_LINE]
-            self._lines.append(line)
             if len(self._head) < HEAD_LINES:
-                self._head.append(line)
+                self._head.append(raw[:_LONGEST_LINE])
+            # Before the cut: half a secret is one still.
+            line = self._redacted(raw)[:_LONGEST_LINE]
+            self._lines.append(line)
             for position in range(self._next, len(self._milestones)):
                 if self._milestones[position].pattern.search(line):
                     self._next, self._reached_at = position + 1, now

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from change.engine import EngineError
 from change.restart.memory import MemoryPlan, judge
 from change.restart.order import RestartOrder
+from change.restart.own import Own
 from change.restart.parts import Parts
 from change.restart.ports import Card, Holder
 from change.server import ProcessMark
@@ -27,9 +27,8 @@ async def objections(
     if refusal is not None:
         found.append(refusal)
     found += await parts.judges.problems(order.settings, order.command)
-    # An engine whose processes are not seen from here (a container's, a pod's) is taken for whoever is in its place:
-    # refusing every restart of it would help nobody, and the release names what stays.
-    own = _Own(frozenset(family), running and not family)
+    found += await parts.server.objections()
+    own = Own.of(family, running)
     found += await _memory(parts, await parts.judges.plan(order.command), own)
     found += await _port(parts, own)
     free = await parts.ground.disk_free_bytes()
@@ -43,21 +42,7 @@ async def objections(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Own:
-    """Who the engine is: its processes, and whether it runs somewhere that is not seen."""
-
-    family: frozenset[ProcessMark]
-    unseen: bool
-
-    def holds(self, holder: Holder) -> bool:
-        """Whether a holder is the engine, or may be, as it is not seen itself."""
-        if holder.mark is None:
-            return self.unseen or bool(self.family)
-        return self.unseen or holder.mark in self.family
-
-
-async def _memory(parts: Parts, plan: MemoryPlan | None, engine: _Own) -> list[str]:
+async def _memory(parts: Parts, plan: MemoryPlan | None, engine: Own) -> list[str]:
     cards = await parts.ground.cards()
     if plan is None or not cards:
         return []
@@ -80,13 +65,13 @@ async def _memory(parts: Parts, plan: MemoryPlan | None, engine: _Own) -> list[s
     return found
 
 
-def _shares(card: Card, holders: Sequence[Holder], engine: _Own) -> tuple[int, list[Holder]]:
+def _shares(card: Card, holders: Sequence[Holder], engine: Own) -> tuple[int, list[Holder]]:
     here = [holder for holder in holders if holder.card in (None, card.name)]
     mine = [holder for holder in here if engine.holds(holder)]
     return sum(holder.held_bytes for holder in mine), [holder for holder in here if not engine.holds(holder)]
 
 
-async def _port(parts: Parts, engine: _Own) -> list[str]:
+async def _port(parts: Parts, engine: Own) -> list[str]:
     holder = await parts.ground.port_holder()
     if holder is None or engine.holds(holder):
         return []

@@ -32,7 +32,7 @@ def written_change(
         "settings": dict(settings),
         "command": commands.written(command),
         "identity": identity,
-        "processes": [[mark.pid, mark.started] for mark in processes],
+        "processes": [[mark.pid, mark.started, mark.boot] for mark in processes],
     }
 
 
@@ -73,7 +73,8 @@ def command_of(entry: JournalEntry, known: LaunchCommand) -> LaunchCommand:
 def processes_of(entry: JournalEntry) -> tuple[ProcessMark, ...]:
     """The processes of the engine that an entry was to end."""
     return tuple(
-        ProcessMark(int(pid), float(started)) for pid, started in entry.change.get("processes") or ()
+        ProcessMark(int(pid), float(started), *boot)
+        for pid, started, *boot in entry.change.get("processes") or ()
     )
 
 

@@ -13,11 +13,12 @@ from change.engine import EngineError
 from change.restart.begin import Start
 from change.restart.command import plain, same
 from change.restart.course import Course
+from change.restart.end import attend
 from change.restart.gate import Keeper
 from change.restart.locks import RestartLocks
 from change.restart.parts import Parts, PhaseFailed
 from change.restart.record import command_of, evidence, good_of, processes_of
-from change.restart.way_back import end_failed, open_gate, start_good
+from change.restart.way_back import NOTHING, end_failed, give_up, open_gate, serves_on, start_good
 from change.server import LaunchCommand, ServerState
 from store.models import JournalEntry
 
@@ -47,6 +48,8 @@ class _Recovery:
     async def run(self) -> list[JournalEntry]:
         # Read under the lock: whoever held it may have closed its own meanwhile.
         journal = self._parts.journal
+        # The drain alone may take longer than a guardian waits for the next daemon.
+        await attend(self._parts, self._course)
         unfinished = journal.open_entries("cold")
         with contextlib.suppress(EngineError):
             # A campaign of another process may live on that boot: its trial is its own to end.
@@ -67,6 +70,11 @@ class _Recovery:
             await self._open_if_closed()
             self._close(entry, "recovered", "left intended by a crash: nothing was stopped")
             return unfinished[:-1]
+        if await self._untouched(entry, known, state):
+            self._close(
+                entry, "recovered", "left applied by a crash: the engine was not stopped, and serves on"
+            )
+            return unfinished[:-1]
         proved = entry.state == "verified" and (entry.kind != "trial" or self._home(entry, known))
         if proved and state.running and same(known, wanted) and await self._well():
             await self._complete(entry, wanted)
@@ -78,6 +86,15 @@ class _Recovery:
 
     def _home(self, entry: JournalEntry, known: LaunchCommand) -> bool:
         return same(command_of(entry, known), good_of(entry, known).command)
+
+    async def _untouched(self, entry: JournalEntry, known: LaunchCommand, state: ServerState) -> bool:
+        """Whether the engine that was to end was not stopped, or not in earnest: the last known good serves on."""
+        identity = entry.change.get("identity")
+        if entry.state != "applied" or not state.running or state.identity != identity:
+            return False
+        if not same(known, good_of(entry, known).command):
+            return False
+        return await serves_on(self._parts, self._course, self.keeper, identity)
 
     async def _well(self) -> bool:
         """Whether what serves still does, asked for a little while: it may be about to end."""
@@ -121,10 +138,16 @@ class _Recovery:
             await parts.server.keep(good.command)
             self._close(entry, "recovered", f"{left}: the last known good serves again", figures)
             return
-        await parts.server.stop(grace_seconds=parts.settings.grace_seconds)
+        stands = await give_up(parts, self._course, self.keeper, good, trouble)
+        if stands is None:
+            text = f"{left}: the last known good serves, though not as it should ({trouble.phase}): {trouble}"
+            parts.alert(text)
+            self._close(entry, "recovered", text, figures)
+            return
         text = f"{left}, and the last known good did not come back ({trouble.phase}): {trouble}"
-        parts.alert(f"no engine serves: {text}; nothing more is tried")
-        self._close(entry, "undone", text, {**figures, "log": list(start.tail), "failed_in": trouble.phase})
+        parts.alert(f"{stands}: {text}; the daemon tries nothing more")
+        ended = {"log": list(start.tail), "failed_in": trouble.phase, "left_down": stands == NOTHING}
+        self._close(entry, "undone", text, {**figures, **ended})
 
     async def _open_if_closed(self) -> None:
         parts = self._parts

@@ -23,7 +23,7 @@ from change.restart.order import Outcome, Phase, RestartOrder, RestartResult
 from change.restart.parts import Parts, PhaseFailed
 from change.restart.preflight import objections
 from change.restart.record import Good, evidence, good_of, proved_now, proved_of, written_change, written_good
-from change.restart.way_back import end_failed, open_gate, start_good
+from change.restart.way_back import NOTHING, end_failed, give_up, open_gate, serves_on, start_good
 from change.server import LaunchCommand, ProcessMark, ServerError, ServerState
 from store import StoreError
 from store.models import JournalEntry
@@ -41,6 +41,7 @@ class Restart:
         self._trial: JournalEntry | None = None
         self._entry: int | None = None
         self._owned: tuple[ProcessMark, ...] = ()
+        self._identity: str | None = None
         self._starts = 0
         self._start = self._new_start()
         self._stopped = self._let_in = False
@@ -59,6 +60,7 @@ class Restart:
             now_command = plain(await parts.server.command())
             good = await self._last_good(now_command, state)
             self._owned = await parts.ground.family(state.processes)
+            self._identity = state.identity if state.running else None
             in_place = self._trial is not None and state.running and same(order.command, now_command)
             if in_place and order.kind != "trial":
                 return await self._promote_in_place(good, now_command, state)
@@ -130,7 +132,7 @@ class Restart:
     async def _go(self, good: Good, state: ServerState) -> Proof:
         parts, course, order = self._parts, self._course, self._order
         assert self._entry is not None
-        held = await held_by(parts, self._owned)
+        held = await held_by(parts, self._owned, state.running)
         if state.running:
             self._lost = await close_and_drain(parts, course, self._keeper)
         # The engine may end from here on, so that the note of it comes first.
@@ -215,10 +217,31 @@ class Restart:
         if not await parts.probe.healthy():
             return self._result("refused", "preflight", "the trial that is to stay is not well")
         self._entry = self._write(good, state)
-        parts.journal.mark(self._entry, "applied", parts.clock.now())
         known = dict((self._trial.effective or {}).get("settings") or {})
-        parts.journal.mark(self._entry, "verified", parts.clock.now(), {"settings": known, **self._figures()})
-        await parts.server.keep(command)
+        try:
+            parts.journal.mark(self._entry, "applied", parts.clock.now())
+            parts.journal.mark(
+                self._entry, "verified", parts.clock.now(), {"settings": known, **self._figures()}
+            )
+            await parts.server.keep(command)
+        except (ServerError, StoreError) as error:
+            # Closed now: left verified, recovery would make the promotion that was refused. The trial stays one.
+            self._close("undone", None, f"the trial that serves could not be kept: {error}")
+            return self._result("refused", "open", f"the trial that serves could not be kept: {error}")
+        remarks = []
+        try:
+            await self._promote_hot(self._entry)
+            parts.journal.close(self._entry, "done", parts.clock.now(), "what served as a trial stays")
+            self._end_trial(f"promoted by entry {self._entry}")
+        except (EngineError, StoreError) as error:
+            # It is kept, and the journal says `verified`: recovery completes what is left.
+            parts.alert(f"the promotion stands but is not completed yet: {error}")
+            remarks.append(str(error))
+        reason = "; ".join(["the trial stays: no restart was needed", *remarks])
+        return self._result("served", "open", reason, Proof(known, "not_asked", ()))
+
+    async def _promote_hot(self, entry: int) -> None:
+        parts = self._parts
         proved = proved_now(parts.journal)
         if proved is not None:
             await set_again(
@@ -227,14 +250,9 @@ class Restart:
                 proved.values,
                 proved,
                 trial=False,
-                actor=restart_actor(self._entry),
+                actor=restart_actor(entry),
                 now=parts.clock.now(),
             )
-        parts.journal.close(self._entry, "done", parts.clock.now(), "what served as a trial stays")
-        self._end_trial(f"promoted by entry {self._entry}")
-        return self._result(
-            "served", "open", "the trial stays: no restart was needed", Proof(known, "not_asked", ())
-        )
 
     # ------------------------------------------------------------------ back
 
@@ -249,24 +267,48 @@ class Restart:
             course.gate_open()
             self._close("undone", None, f"nothing was stopped: {failed}")
             return self._result("refused", failed.phase, str(failed), failed=failed)
+        if failed.phase == "stop" and await self._spared():
+            self._close("undone", None, f"nothing was stopped: {failed}", failed_in="stop")
+            return self._result("refused", "stop", f"{failed}; it serves on", failed=failed)
         outcome: Outcome = "returned"
         reason = str(failed)
         kept: Sequence[str] = tail
+        stands: str | None = None
         second = await self._return(good)
         if second is None:
             reason += "; the last known good serves again"
         else:
-            outcome = "down"
-            reason += f"; the last known good did not come back either ({second.phase}): {second}"
             kept = (*tail[-50:], *self._start.tail[-100:])
-            with contextlib.suppress(ServerError):
-                await parts.server.stop(grace_seconds=parts.settings.grace_seconds)
-            parts.alert(f"no engine serves: {reason}; nothing more is tried")
+            stands = await give_up(parts, course, self._keeper, good, second)
+            if stands is None:
+                reason += (
+                    f"; the last known good serves again, though not as it should ({second.phase}): {second}"
+                )
+                parts.alert(reason)
+            else:
+                outcome = "down"
+                reason += f"; the last known good did not come back either ({second.phase}): {second}"
+                parts.alert(f"{stands}: {reason}; the daemon tries nothing more")
             course.gate_open()
-        self._close("undone", None, f"{failed.phase}: {reason}", log=list(kept), failed_in=failed.phase)
+        self._close(
+            "undone",
+            None,
+            f"{failed.phase}: {reason}",
+            log=list(kept),
+            failed_in=failed.phase,
+            left_down=stands == NOTHING,
+        )
         if self._trial is not None:
             self._end_trial("a later restart failed")
         return self._result(outcome, failed.phase, reason, failed=failed, log=tuple(kept), sign=sign)
+
+    async def _spared(self) -> bool:
+        """Whether the engine whose end failed serves on: there is nothing to come back from then."""
+        try:
+            return await serves_on(self._parts, self._course, self._keeper, self._identity)
+        except ServerError as error:
+            self._course.say(f"whether it serves on is not known: {error}")
+            return False
 
     async def _return(self, good: Good) -> PhaseFailed | None:
         """Start the last known good; returns what kept it from serving, or None."""

@@ -2,19 +2,92 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
 
 from change.engine import EngineError
 from change.journal import restart_actor
 from change.restart.begin import Begun, Proof, Start
+from change.restart.command import same
 from change.restart.course import Course
 from change.restart.end import close_and_drain, held_by, release, stop
 from change.restart.gate import Keeper
 from change.restart.parts import Parts, PhaseFailed
+from change.restart.ports import ProbeFailed
 from change.restart.record import Good
-from change.server import ProcessMark
+from change.server import ProcessMark, ServerError
 from store import StoreError
+
+STOPS = 3
+"""How often an end is ordered on the way back: an engine that cannot be ended keeps the last known good out."""
+STOP_PAUSE_SECONDS = 5.0
+ENDS_WITHIN_SECONDS = 10.0
+"""Within this an engine without requests has ended that was asked to: if it is well so long, users may come in."""
+
+
+NOTHING = "no engine serves"
+
+
+async def serves_on(parts: Parts, course: Course, keeper: Keeper, identity: str | None) -> bool:
+    """Whether that run of the engine serves on though its end was ordered, or may have been; then users are let in.
+
+    It is watched until the grace of its end is over. Raises `ServerError`.
+    """
+    grace = parts.settings.grace_seconds
+    first = min(ENDS_WITHIN_SECONDS, grace)
+    if identity is None or not await _runs(parts, identity, first, well=True):
+        return False
+    try:
+        if (await parts.control.state()).gate == "closed":
+            await open_gate(parts, course, keeper)
+    except (EngineError, PhaseFailed) as error:
+        course.say(f"the gate opens by its lease: {error}")
+    course.gate_open()
+    return await _runs(parts, identity, grace - first, well=False)
+
+
+async def _runs(parts: Parts, identity: str, seconds: float, *, well: bool) -> bool:
+    until = parts.clock.now() + seconds
+    while True:
+        state = await parts.server.look()
+        if not state.running or state.identity != identity or (well and not await parts.probe.healthy()):
+            return False
+        if parts.clock.now() >= until:
+            return True
+        await parts.clock.sleep(parts.settings.poll_seconds)
+
+
+async def answers(parts: Parts) -> bool:
+    """Whether what stands there runs, says it is well and gives a token."""
+    try:
+        if not (await parts.server.look()).running or not await parts.probe.healthy():
+            return False
+        async with asyncio.timeout(parts.settings.probe_seconds):
+            await parts.probe.one_token()
+    except (ServerError, ProbeFailed, TimeoutError):
+        return False
+    return True
+
+
+async def give_up(parts: Parts, course: Course, keeper: Keeper, good: Good, last: PhaseFailed) -> str | None:
+    """End the way back that failed with `last`: what answers is let be and let in, whatever the fault.
+
+    Returns what stands there in words, or None if it is the last known good.
+    """
+    if not await answers(parts):
+        # What could not be ended on the way back is not ended now either: nothing would be started in its place.
+        if last.phase != "stop":
+            with contextlib.suppress(ServerError):
+                await parts.server.stop(grace_seconds=parts.settings.grace_seconds)
+        return NOTHING
+    with contextlib.suppress(EngineError):
+        await keeper.open()
+    course.gate_open()
+    with contextlib.suppress(ServerError):
+        if same(await parts.server.command(), good.command):
+            return None
+    return "the engine serves with a command that is not proved, and could not be ended"
 
 
 async def end_failed(
@@ -27,18 +100,30 @@ async def end_failed(
     """
     state = await parts.server.look()
     family = await parts.ground.family(state.processes)
-    held = await held_by(parts, [*owned, *family])
+    held = await held_by(parts, [*owned, *family], state.running)
     if state.running and let_in:
         try:
             await close_and_drain(parts, course, keeper)
         except PhaseFailed as failed:
             course.say(f"not drained: {failed}")
     course.gate_closed()
-    await stop(parts, course)
+    await _stop_at_last(parts, course)
     try:
         await release(parts, course, [*owned, *family], held)
     except PhaseFailed as failed:
         course.say(str(failed))
+
+
+async def _stop_at_last(parts: Parts, course: Course) -> None:
+    for left in reversed(range(STOPS)):
+        try:
+            await stop(parts, course)
+            return
+        except (PhaseFailed, ServerError) as failed:
+            if not left:
+                raise PhaseFailed("stop", str(failed)) from failed
+            course.say(f"{failed}; tried again in {STOP_PAUSE_SECONDS:g} s")
+            await parts.clock.sleep(STOP_PAUSE_SECONDS)
 
 
 async def start_good(

@@ -55,10 +55,10 @@ def guarded_folder(settings: Config) -> Path | None:
         status = folder.stat()
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be made: {error.strerror}; set engine.run_dir") from error
-    if status.st_uid != os.geteuid() or status.st_mode & stat.S_IWOTH:
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise ConfigError(
-            f"{folder}: must be this user's and not writable for everybody, since the engine's next command "
-            "is kept there; mend its mode or set engine.run_dir"
+            f"{folder}: must be this user's and writable for nobody else, since the engine's next command "
+            "is kept there; `chmod go-w` it or set engine.run_dir"
         )
     return folder
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 
 from change.server import ProcessMark
+from daemon.process_mark import mark_of
 
 
 def marks(pid: int, container_id: str) -> tuple[ProcessMark, ...]:
@@ -22,13 +23,7 @@ def marks(pid: int, container_id: str) -> tuple[ProcessMark, ...]:
         family = [main, *main.children(recursive=True)]
     except psutil.Error:
         return ()
-    found = []
-    for process in family:
-        try:
-            found.append(ProcessMark(process.pid, process.create_time()))
-        except psutil.Error:
-            continue
-    return tuple(found)
+    return tuple(mark for process in family if (mark := mark_of(process)) is not None)
 
 
 def _is_of(pid: int, container_id: str) -> bool:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
+from change.restart.command import same
 from change.server import LaunchCommand, LogPart, ServerBusy, ServerError, ServerState
 from daemon.engine.container_processes import marks
 from daemon.engine.docker_api import DockerApi
@@ -105,6 +106,19 @@ class DockerServer:
             running=False, identity=_run(container), exit_code=state.ExitCode, reason=_reason(container)
         )
 
+    async def objections(self) -> list[str]:
+        """Say if the container would vanish with its end, or Trimtab with it; see `EngineServer`."""
+        found = await self._find()
+        for container in found.alive or [self._there(found)]:
+            try:
+                self._refuse_unsafe(container)
+            except ServerError as error:
+                return [str(error)]
+        return []
+
+    async def attend(self) -> None:
+        """Do nothing: nobody else puts the engine back here."""
+
     async def stop(self, *, grace_seconds: float) -> None:
         """Stop the container; see `EngineServer`.
 
@@ -172,7 +186,7 @@ class DockerServer:
     async def _keep(self, command: LaunchCommand) -> None:
         found = await self._find()
         main = found.main
-        if found.alive and (main is None or not main.alive or not main.runs(command)):
+        if found.alive and (main is None or not main.alive or not same(main.command, command)):
             raise ServerError(
                 f"{self._name} runs with another command than the one to keep: stop it, or start that command"
             )

@@ -12,6 +12,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -55,6 +56,22 @@ class DropIns:
             raise ServerBusy(f"{self._try_folder}: another Trimtab changes the unit; wait for it") from error
         finally:
             os.close(descriptor)
+
+    def test_writing(self) -> None:
+        """Write and remove a file beside each of ours; raises `ServerError` that names the folder."""
+        for folder in (self._try_folder, self._folder):
+            made = [one for one in (folder, *folder.parents) if not one.exists()]
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with _new_file(folder / ".trimtab.test") as file:
+                    file.write("may be removed\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+                (folder / ".trimtab.test").unlink()
+                for one in made:
+                    one.rmdir()
+            except OSError as error:
+                raise _unusable(folder, error) from error
 
     def tried(self) -> Remembered | None:
         """The try that is in force, if there is one."""
@@ -121,7 +138,7 @@ def _write(path: Path, remembered: Remembered, more: list[str]) -> None:
     try:
         text = written(remembered, more)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("w", encoding="utf-8") as file:
+        with _new_file(beside) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -131,6 +148,13 @@ def _write(path: Path, remembered: Remembered, more: list[str]) -> None:
         raise ServerError(f"the command cannot be a unit's: {error}") from error
     except OSError as error:
         raise _unusable(path, error) from error
+
+
+def _new_file(path: Path) -> TextIO:
+    """A fresh file for root alone: a command line may hold a key."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+    return os.fdopen(descriptor, "w", encoding="utf-8")
 
 
 def _remove(path: Path) -> None:

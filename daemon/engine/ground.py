@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -15,9 +16,8 @@ from change.server import ProcessMark
 from collectors.npu_smi.table import Chip, Process, Table
 from collectors.sample import CollectorError
 from daemon.engine_process import FORWARDERS
+from daemon.process_mark import lives, mark_of
 
-SAME_START_SECONDS = 0.02
-"""Start times are counted in ticks of a hundredth of a second."""
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - what others listen at, not we
 _CUT_NAME = 15
@@ -31,7 +31,7 @@ class HostGround:
 
     `read_table` asks npu-smi afresh each time, None where it must not be run; `own` tells whether a card is the
     engine's (None: nobody says, and then it is if one of its processes is on it); `disk` is a folder on the disk that
-    logs and store fill.
+    logs fill, `store` one on the store's.
     """
 
     def __init__(
@@ -40,9 +40,10 @@ class HostGround:
         disk: Path,
         read_table: ReadTable | None,
         own: Callable[[str], bool | None],
+        store: Path | None = None,
     ) -> None:
         self._url = url
-        self._disk = disk
+        self._disks = [disk] if store is None else [disk, store]
         self._read_table = read_table
         self._own = own
         self._family: frozenset[int] = frozenset()
@@ -75,11 +76,12 @@ class HostGround:
         return await asyncio.to_thread(_listening, self._url, self._family)
 
     async def disk_free_bytes(self) -> int | None:
-        """Return the free room of the disk."""
-        try:
-            return shutil.disk_usage(self._disk).free
-        except OSError:
-            return None
+        """Return the free room of the fuller disk."""
+        free = []
+        for folder in self._disks:
+            with contextlib.suppress(OSError):
+                free.append(shutil.disk_usage(folder).free)
+        return min(free, default=None)
 
     async def family(self, roots: Sequence[ProcessMark]) -> tuple[ProcessMark, ...]:
         """Return the processes with all their descendants."""
@@ -143,7 +145,7 @@ def _seen(process: Process) -> ProcessMark | None:
             found = psutil.Process(int(number))
             name = found.name()
             if process.name is None or name[:_CUT_NAME] == process.name[:_CUT_NAME]:
-                return ProcessMark(found.pid, found.create_time())
+                return mark_of(found)
         except psutil.Error:
             continue
     return None
@@ -171,7 +173,7 @@ def _listening(url: str, family: frozenset[int]) -> Holder | None:
         try:
             process = psutil.Process(pid)
             if process.name() not in FORWARDERS:
-                return Holder(process.name(), ProcessMark(process.pid, process.create_time()))
+                return Holder(process.name(), mark_of(process))
         except psutil.Error:
             continue
     unseen = any(pid is None for _, pid in here)
@@ -186,9 +188,8 @@ def _meet(one: str, other: str) -> bool:
 def _process(mark: ProcessMark) -> psutil.Process | None:
     try:
         process = psutil.Process(mark.pid)
-        if abs(process.create_time() - mark.started) > SAME_START_SECONDS:
-            return None
-        return None if process.status() == psutil.STATUS_ZOMBIE else process
+        # After psutil has noted who it is: it looks once more before it sends a signal.
+        return process if lives(mark) else None
     except psutil.Error:
         return None
 
@@ -205,8 +206,7 @@ def _family(roots: Sequence[ProcessMark]) -> tuple[ProcessMark, ...]:
         except psutil.Error:
             continue
         for child in children:
-            try:
-                found.setdefault(child.pid, ProcessMark(child.pid, child.create_time()))
-            except psutil.Error:
-                continue
+            mark = mark_of(child)
+            if mark is not None:
+                found.setdefault(child.pid, mark)
     return tuple(found.values())

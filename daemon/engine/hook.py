@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal, TypeVar
 
-import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from change.server import LaunchCommand, LogPart, ProcessMark, ServerBusy, ServerError, ServerState
+from change.server import LaunchCommand, LogPart, ServerBusy, ServerError, ServerState
 from daemon.engine.program import Said, run_program
 from daemon.guardian.wire import Command, Lines, Strict, reasons
+from daemon.process_mark import process_mark
 from daemon.sections.server import HookSection
 
 BUSY = 75
@@ -59,6 +59,13 @@ class HookServer:
     async def look(self) -> ServerState:
         """Say what runs."""
         return _state(await self._look())
+
+    async def objections(self) -> list[str]:
+        """Nothing that is known beforehand."""
+        return []
+
+    async def attend(self) -> None:
+        """Do nothing: nobody else puts the engine back here."""
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Run the program, which returns once the engine is gone."""
@@ -115,12 +122,7 @@ def _printed(program: str, said: Said, kind: type[Printed]) -> Printed:
 
 
 def _state(looked: Looked) -> ServerState:
-    marks = []
-    for pid in looked.pids:
-        try:
-            marks.append(ProcessMark(pid, psutil.Process(pid).create_time()))
-        except (psutil.Error, ValueError):
-            continue
+    marks = [mark for pid in looked.pids if pid > 0 and (mark := process_mark(pid)) is not None]
     code = None if looked.running else looked.exit_code
     return ServerState(looked.running, looked.identity, code, tuple(marks))
 

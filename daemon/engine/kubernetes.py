@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from change.clock import Clock
+from change.restart.command import same
 from change.server import LaunchCommand, LogPart, ServerBusy, ServerError, ServerState
 from daemon.engine.kubernetes_api import Conflict, KubernetesApi, cluster
 from daemon.engine.kubernetes_pods import EnginePod, of_the_run, read_pods, state
@@ -64,6 +65,24 @@ class KubernetesServer:
         """Say what the engine does; see `EngineServer`. With several replicas it runs once the rollout is done."""
         workload = await self._workload()
         return state(workload, await self._pods(workload))
+
+    async def objections(self) -> list[str]:
+        """Say if Trimtab would end with the pod, has no right to patch, or somebody rolls out; see `EngineServer`."""
+        try:
+            await self._refuse_own_pod()
+            workload = await self._workload()
+            self._refuse_foreign(workload)
+            # A patch of nothing needs the right to patch, and changes nothing.
+            await self._api.patch(self._kind, self._name, {"metadata": {"resourceVersion": workload.version}})
+        except Conflict:
+            return []
+        except ServerError as error:
+            return [str(error)]
+        blocked = workload.blocked or (workload.one_by_one if workload.rolls else None)
+        return [] if blocked is None else [f"the {workload} cannot be given another command: {blocked}"]
+
+    async def attend(self) -> None:
+        """Do nothing: nobody else puts the engine back here."""
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Scale the one replica to none and wait until its pods are gone; with several replicas do nothing.
@@ -127,7 +146,7 @@ class KubernetesServer:
         """
 
         def patch(workload: Workload) -> dict[str, Any] | None:
-            if workload.command == command:
+            if same(workload.command, command):
                 return None
             if workload.replicas:
                 raise ServerError(

@@ -16,6 +16,7 @@ from daemon.guardian.wire import (
     REQUEST_BYTES,
     Answer,
     AskCommand,
+    Attend,
     Command,
     Keep,
     Log,
@@ -54,6 +55,15 @@ class ProcessServer:
     async def look(self) -> ServerState:
         """Say what runs."""
         return self._state(await self._ask(Look()))
+
+    async def objections(self) -> list[str]:
+        """Nothing: a guardian that answers at all is the engine's parent, and its orders need no other right."""
+        await self.look()
+        return []
+
+    async def attend(self) -> None:
+        """Have the guardian wait for what this daemon will order."""
+        await self._ask(Attend())
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Have the engine and all it began end; returns once they are gone."""

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-import psutil
 from pydantic import ValidationError
 
 from change.server import LaunchCommand, LogPart, ProcessMark, ServerBusy, ServerError, ServerState
@@ -15,6 +14,7 @@ from daemon.engine.drop_in import DropIns, Remembered, launch
 from daemon.engine.program import Said, run_program
 from daemon.engine.unit_words import bus_path
 from daemon.guardian.wire import Command
+from daemon.process_mark import lives, process_mark
 
 ANSWER_SECONDS = 30.0
 PAUSE_SECONDS = 0.3
@@ -53,6 +53,20 @@ class SystemdServer:
     async def look(self) -> ServerState:
         """Say what runs."""
         return self._state(await self._show())
+
+    async def objections(self) -> list[str]:
+        """Say whether the drop-ins cannot be written, or systemd takes no orders from this user; see `EngineServer`."""
+        try:
+            await self._show()
+            await asyncio.to_thread(self._files.test_writing)
+            # The one order that changes nothing: it asks for the same right as a stop and a start.
+            await self._systemctl("reset-failed", "--no-ask-password", self._unit)
+        except ServerError as error:
+            return [str(error)]
+        return []
+
+    async def attend(self) -> None:
+        """Do nothing: nobody else puts the engine back here."""
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Stop the unit; after the grace, or the unit's own TimeoutStopSec if that is shorter, all of it is killed."""
@@ -203,8 +217,5 @@ def _numbers(file: Path) -> list[int]:
 
 
 def _mark(pid: int) -> ProcessMark | None:
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else ProcessMark(pid, process.create_time())
-    except psutil.Error:
-        return None
+    found = process_mark(pid)
+    return found if found is not None and lives(found) else None

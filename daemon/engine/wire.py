@@ -35,6 +35,7 @@ def read_state(body: bytes) -> EngineState:
         _check_values("state", name, getattr(state, name))
     mark = state.mark or ""
     _check("state", len(mark) <= MAX_MARK and mark.isprintable(), "mark is no text to show")
+    _check("state", (state.requests_inside or 0) >= 0, f"requests_inside is {state.requests_inside}")
     _check("state", not state.options, "options are not the plugin's to say")
     return state
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import psutil
-
+from daemon import process_mark
 from daemon.guardian.wire import Peer
 
 TAKEOVER_SECONDS = 120.0
@@ -16,11 +15,7 @@ SILENT_SECONDS = 900.0
 
 def lives(peer: Peer) -> bool:
     """Whether the process still runs."""
-    try:
-        process = psutil.Process(peer.pid)
-        return process.status() != psutil.STATUS_ZOMBIE and process.create_time() == peer.started
-    except psutil.Error:
-        return False
+    return peer.mark is not None and process_mark.lives(peer.mark)
 
 
 class Attendance:
@@ -43,7 +38,7 @@ class Attendance:
         self._missed: float | None = None
 
     def ordered(self, peer: Peer, now: float) -> None:
-        """Note an order, or the reading of a start's log."""
+        """Note an order, the reading of a start's log, or the word that somebody attends."""
         self._who, self._heard, self._missed = peer, now, None
 
     def heard(self, peer: Peer, now: float) -> None:

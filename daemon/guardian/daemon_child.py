@@ -63,7 +63,7 @@ class DaemonChild:
         if self._again_at is not None and now >= self._again_at:
             self._again_at = None
             try:
-                self._child = Owned(self._command, self._environ)
+                self._child = Owned(self._command, self._environ, ends_with_us=True)
                 self._begun = now
             except OSError as error:
                 self._say(f"the daemon cannot be started ({error.strerror}); the engine goes on without it")

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from daemon.guardian.owned import start_time
 from daemon.guardian.wire import REQUEST_BYTES, Answer, Peer, Request, read_request, socket_path, written
+from daemon.process_mark import process_mark
 
 CONNECTIONS = 16
 IDLE_SECONDS = 10.0
@@ -162,5 +162,5 @@ def _peer(connection: socket.socket) -> Peer | None:
     with contextlib.suppress(OSError):
         pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
         if uid in (os.geteuid(), 0):
-            return Peer(pid, start_time(pid))
+            return Peer(pid, process_mark(pid))
     return None

@@ -30,6 +30,11 @@ class EngineRun:
         """The number of the main process."""
         return self._owned.pid
 
+    @property
+    def mark(self) -> ProcessMark:
+        """The main process."""
+        return self._owned.mark
+
     def send(self, number: signal.Signals) -> bool:
         """Hand a signal to the main process, if it still runs."""
         return self._owned.send(number)
@@ -38,7 +43,7 @@ class EngineRun:
     def identity(self) -> str:
         """The name of this run."""
         mark = self._owned.mark
-        return f"{mark.pid}@{mark.started:.2f}"
+        return f"{mark.pid}@{mark.started:.2f}@{mark.boot[:8]}"
 
     @property
     def code(self) -> int | None:

@@ -8,6 +8,7 @@ import signal
 import psutil
 
 from change.server import ProcessMark
+from daemon.process_mark import mark_of
 
 
 class Family:
@@ -33,11 +34,8 @@ class Family:
 
     def living(self) -> list[ProcessMark]:
         """Those that still run, without the main one."""
-        return [
-            ProcessMark(process.pid, process.create_time())
-            for process in self._seen.values()
-            if _lives(process)
-        ]
+        marks = [mark_of(process) for process in self._seen.values() if _lives(process)]
+        return [mark for mark in marks if mark is not None]
 
     def kill(self) -> None:
         """Kill those that still run, without the main one."""

@@ -7,24 +7,14 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Protocol
 
-from change.server import LaunchCommand, ServerState
+from change.restart.command import same
+from change.server import LaunchCommand, ProcessMark, ServerState
 from daemon.guardian.attendance import Attendance
 
 RETURN_GRACE_SECONDS = 60.0
 """Grace of an unproven engine that the guardian itself ends."""
-
-
-GATE_VARIABLE = "TRIMTAB_GATE"
-"""How a start begins with its gate closed: a matter of that one start, no part of what is kept."""
-
-
-def same(one: LaunchCommand, other: LaunchCommand) -> bool:
-    """Whether two commands are one but for the gate that a start begins with."""
-    environs = [
-        {name: value for name, value in command.environ.items() if name != GATE_VARIABLE}
-        for command in (one, other)
-    ]
-    return one.argv == other.argv and environs[0] == environs[1]
+LEFTOVERS_SECONDS = 30.0
+"""How long the workers of an engine that ended by itself are waited for once they are killed."""
 
 
 class Phase(Enum):
@@ -46,6 +36,9 @@ class Run(Protocol):
 
     @property
     def pid(self) -> int: ...
+
+    @property
+    def mark(self) -> ProcessMark: ...
 
     @property
     def identity(self) -> str: ...
@@ -92,11 +85,17 @@ class Guard:
         self.phase = Phase.PROVEN
         self._returning = False
         self._ending = False
+        self._ended: float | None = None
 
     @property
     def pid(self) -> int | None:
         """The number of the engine's main process, None if none is owned."""
         return None if self.phase is Phase.STOPPED else self._run.pid
+
+    @property
+    def mark(self) -> ProcessMark | None:
+        """The same with its start."""
+        return None if self.phase is Phase.STOPPED else self._run.mark
 
     def signal(self, number: signal.Signals, *, ending: bool) -> None:
         """Hand a signal on; with `ending` nothing is started any more."""
@@ -112,7 +111,7 @@ class Guard:
     def tick(self, now: float) -> int | None:
         """Do what is due; returns the exit code with which all ends, or None."""
         if self.phase is Phase.PROVEN:
-            return None if self._run.code is None else self._run.bury()
+            return None if self._run.code is None else self._end_with_workers(now)
         if self.phase is Phase.STOPPING:
             return self._stopping(now)
         if self._ending:
@@ -134,11 +133,18 @@ class Guard:
     def _end_unproven(self, now: float) -> int | None:
         if self.phase is Phase.STOPPED:
             return 0  # asked to end with no engine there: nothing failed
-        if self._run.code is None:
-            return None
-        # Its workers must not outlive it: what follows us may start another engine.
+        return None if self._run.code is None else self._end_with_workers(now)
+
+    def _end_with_workers(self, now: float) -> int | None:
+        # Its workers must not outlive it: what follows us may start another engine on the same cards.
         self._run.ask_to_end(now, 0.0)
-        return self._run.bury() if self._run.drive_end(now) else None
+        self._ended = now if self._ended is None else self._ended
+        if not self._run.drive_end(now):
+            if now - self._ended < LEFTOVERS_SECONDS:
+                return None
+            left = ", ".join(str(mark.pid) for mark in self._run.state(now).processes)
+            self._say(f"the engine ended, but its processes {left} cannot be killed: a driver may hold them")
+        return self._run.bury()
 
     def _come_back(self, now: float, running: bool) -> int | None:
         if same(self._run.command, self._kept) and self.phase is Phase.UNPROVEN:

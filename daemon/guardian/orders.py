@@ -10,6 +10,7 @@ from daemon.guardian.output import EngineOutput
 from daemon.guardian.wire import (
     Answer,
     AskCommand,
+    Attend,
     Command,
     Keep,
     Lines,
@@ -51,6 +52,8 @@ class Orders:
                 return Answer(state=self._state(now))
             case AskCommand():
                 return Answer(command=Command.of(self._guard.command))
+            case Attend():
+                return Answer()
             case Log():
                 ended = self._guard.phase is Phase.STOPPED or not self._guard.runs
                 part = self._output.read(request.position, ended=ended)

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
-import psutil
-
 from change.server import ProcessMark
+from daemon.process_mark import process_mark
+
+_PR_SET_PDEATHSIG = 1
 
 
 class Owned:
     """The child with its number and start time; `output` takes its stdout and stderr, else they are inherited.
 
+    With `ends_with_us` it is asked to end when this process dies, however that happens.
+
     Raises `OSError` if it cannot be started.
     """
 
     def __init__(
-        self, command: Sequence[str], environ: Mapping[str, str], output: IO[bytes] | None = None
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        output: IO[bytes] | None = None,
+        *,
+        ends_with_us: bool = False,
     ) -> None:
         # A group of its own: Ctrl-C at the terminal reaches Trimtab only, which hands it on once.
         self._process = subprocess.Popen(  # noqa: S603 - the operator's own command, as an argument list
@@ -31,18 +40,15 @@ class Owned:
             stdout=output,
             stderr=output,
             process_group=0,
+            preexec_fn=_tied(os.getpid()) if ends_with_us else None,  # safe: this program has one thread
         )
         self.pid = self._process.pid
-        self._started = start_time(self.pid)
-
-    @property
-    def mark(self) -> ProcessMark:
-        """Its number and start time; 0 if it was gone before it could be looked at."""
-        return ProcessMark(self.pid, self._started or 0.0)
+        # Our own child that is not buried: its number cannot be another's yet.
+        self.mark = process_mark(self.pid) or ProcessMark(self.pid, 0.0)
 
     def send(self, number: signal.Signals) -> bool:
-        """Hand a signal to the process, if it is still the one that was started."""
-        if self.peek() is not None or start_time(self.pid) != self._started:
+        """Hand a signal to the process, if it still runs: until it is buried its number is nobody else's."""
+        if self.peek() is not None:
             return False
         os.kill(self.pid, number)
         return True
@@ -73,13 +79,17 @@ class Owned:
         return self.ended()
 
 
+def _tied(parent: int) -> Callable[[], None]:
+    """What the child does before it becomes the command: it has the kernel ask it to end after `parent`."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def tie() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:  # it died before that
+            os._exit(1)
+
+    return tie
+
+
 def _as_shell(code: int) -> int:
     return code if code >= 0 else 128 - code
-
-
-def start_time(pid: int) -> float | None:
-    """When a process began, Unix seconds; None if there is none."""
-    try:
-        return psutil.Process(pid).create_time()
-    except psutil.Error:
-        return None

@@ -56,6 +56,12 @@ class AskCommand(Strict):
     order: Literal["command"] = "command"
 
 
+class Attend(Strict):
+    """Say that an unfinished change is looked after, while nothing can be ordered yet."""
+
+    order: Literal["attend"] = "attend"
+
+
 class Stop(Strict):
     """Have the engine end; asked again until the answer says that it is gone."""
 
@@ -84,7 +90,7 @@ class Keep(Strict):
     command: Command
 
 
-Request = Look | AskCommand | Stop | Start | Log | Keep
+Request = Look | AskCommand | Attend | Stop | Start | Log | Keep
 _REQUESTS: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="order")])
 
 
@@ -93,6 +99,7 @@ class Mark(Strict):
 
     pid: int
     started: float
+    boot: str = Field(default="", max_length=100)
 
 
 class State(Strict):
@@ -105,13 +112,13 @@ class State(Strict):
 
     def server_state(self) -> ServerState:
         """The state it stands for."""
-        marks = tuple(ProcessMark(mark.pid, mark.started) for mark in self.processes)
+        marks = tuple(ProcessMark(mark.pid, mark.started, mark.boot) for mark in self.processes)
         return ServerState(self.running, self.identity, self.exit_code, marks)
 
     @classmethod
     def of(cls, state: ServerState) -> State:
         """The JSON of a state."""
-        marks = [Mark(pid=mark.pid, started=mark.started) for mark in state.processes]
+        marks = [Mark(pid=mark.pid, started=mark.started, boot=mark.boot) for mark in state.processes]
         return cls(running=state.running, identity=state.identity, exit_code=state.exit_code, processes=marks)
 
 
@@ -134,10 +141,10 @@ class Answer(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who asks: a process of this host, told from a reused number by its start time."""
+    """Who asks: a process of this host; its `mark` tells it from a reused number, None if it had gone already."""
 
     pid: int
-    started: float | None
+    mark: ProcessMark | None
 
 
 def read_request(line: bytes) -> Request:

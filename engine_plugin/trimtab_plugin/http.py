@@ -73,7 +73,8 @@ class Middleware:
         self._link: EngineLink | None = None
         self._lease_due: float | None = None
         self._watch: asyncio.Task[None] | None = None
-        self._starts_closed = starts_closed() and not self._off
+        self._inside = 0
+        self._starts_closed = starts_closed(now=time.time()) and not self._off
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._starts_closed:
@@ -91,11 +92,18 @@ class Middleware:
             path = path[len(root) :]
         if scope["type"] == "http" and (path == PREFIX or path.startswith(PREFIX + "/")):
             return await self._answer(path, scope, receive, send)
-        if self._gate.closed and is_gated(path) and not self._is_one_of_several(scope):
+        if not is_gated(path):
+            return await self._app(scope, receive, send)
+        if self._gate.closed and not self._is_one_of_several(scope):
             offered = header(scope, TOKEN_HEADER)
             if not self._token.matches(offered):
                 return await self._turn_away(scope, receive, send)
-        return await self._app(scope, receive, send)
+        # The engine's gauges do not know a request that is still being tokenised.
+        self._inside += 1
+        try:
+            return await self._app(scope, receive, send)
+        finally:
+            self._inside -= 1
 
     def _is_one_of_several(self, scope: Scope) -> bool:
         """Open a gate that was closed at start where several API servers could not be opened together."""
@@ -190,6 +198,7 @@ class Middleware:
             "mark": answer["mark"],
             "lease_remaining_seconds": answer["lease_remaining_seconds"],
             "gate": "closed" if self._gate.closed else "open",
+            "requests_inside": self._inside if link.api_servers == 1 else None,
             "dp_ranks": link.ranks,
             "api_servers": link.api_servers,
             "scheduler": answer["scheduler"],

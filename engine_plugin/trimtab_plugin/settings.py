@@ -13,9 +13,16 @@ def disabled(environ: Mapping[str, str] = os.environ) -> bool:
     return environ.get("TRIMTAB_DISABLE", "").strip().lower() in {"1", "true", "yes", "on"}
 
 
-def starts_closed(environ: Mapping[str, str] = os.environ) -> bool:
-    """Say whether `TRIMTAB_GATE=closed` asks for a gate that starts closed."""
-    return environ.get("TRIMTAB_GATE", "").strip().lower() == "closed"
+def starts_closed(environ: Mapping[str, str] = os.environ, *, now: float) -> bool:
+    """Say whether `TRIMTAB_GATE=closed` asks for a gate that starts closed at `now` (Unix seconds).
+
+    `TRIMTAB_GATE_UNTIL` says up to when it counts: in a container or a pod template the variables stay, and a later
+    start by somebody else is none that is to be proved first.
+    """
+    if environ.get("TRIMTAB_GATE", "").strip().lower() != "closed":
+        return False
+    until = environ.get("TRIMTAB_GATE_UNTIL", "").strip()
+    return not until.isdecimal() or now < int(until)
 
 
 class TokenFile:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from change.restart.command import closed, plain, same
 from change.server import EngineServer, LaunchCommand, ServerError, ServerState
 
 WAIT_SECONDS = 60.0
@@ -138,6 +139,16 @@ class ServerContract(ABC):
 
         self.run(test)
 
+    def test_nothing_is_in_the_way_of_a_restart_here_and_asking_changes_nothing(self) -> None:
+        async def test(stand: Stand, server: EngineServer) -> None:
+            before = await server.look()
+            assert await server.objections() == []
+            assert await stand.server().objections() == []
+            assert (await server.look()).identity == before.identity
+            assert await stand.engines() == 1
+
+        self.run(test)
+
     def test_after_a_stop_nothing_is_left_and_a_second_stop_does_nothing(self) -> None:
         async def test(stand: Stand, server: EngineServer) -> None:
             before = await server.look()
@@ -243,6 +254,29 @@ class ServerContract(ABC):
             following = await stand.next_start()
             assert following.argv == stand.other.argv
             assert stand.other.environ.items() <= following.environ.items()
+
+        self.run(test)
+
+    def test_what_started_with_its_gate_closed_is_kept_without_and_can_be_restarted(self) -> None:
+        async def test(stand: Stand, server: EngineServer) -> None:
+            await server.stop(grace_seconds=GRACE_SECONDS)
+            await server.start(closed(stand.other, 1000.0))
+            await stand.serves(server)
+            await server.keep(stand.other)
+            await stand.server().keep(stand.other)
+            assert plain(await stand.next_start()).argv == stand.other.argv
+            first = await server.look()
+            await server.stop(grace_seconds=GRACE_SECONDS)
+            await server.start(closed(stand.good, 2000.0))
+            second = await stand.serves(server)
+            assert second.identity != first.identity
+            # A failed change: back to what was kept, behind a closed gate as well.
+            await server.stop(grace_seconds=GRACE_SECONDS)
+            await server.start(closed(stand.other, 3000.0))
+            await stand.serves(server)
+            await server.keep(stand.other)
+            assert same(await server.command(), stand.other)
+            assert (await stand.next_start()).argv == stand.other.argv
 
         self.run(test)
 

@@ -164,6 +164,29 @@ def test_a_stop_over_a_candidate_brings_the_start_up_settings_back(tmp_path: Pat
     assert all(entry.state == "closed" for entry in stand.rows(JournalEntry))
 
 
+def test_the_end_of_the_daemon_restarts_nothing_and_leaves_the_candidate_to_the_next_start(
+    tmp_path: Path,
+) -> None:
+    stand = Stand(tmp_path)
+    stand.until(stand.trial_is_measured)
+    starts = stand.cold.server.starts
+    live(stand.node, stand.tuning.leave(stand.node.now, "aborted", "the daemon was stopped"))
+    assert stand.cold.server.starts == starts
+    stand.lock.release()
+    live(stand.node, stand.cold.afresh().tick(stand.node.now))
+    assert stand.incumbents()
+
+
+def test_the_end_of_the_daemon_over_the_incumbent_is_a_stop(tmp_path: Path) -> None:
+    stand = Stand(tmp_path)
+    stand.until(lambda: stand.tuning.mind is not None)
+    starts = stand.cold.server.starts
+    live(stand.node, stand.tuning.leave(stand.node.now, "aborted", "the daemon was stopped"))
+    assert stand.tuning.report is not None
+    assert stand.tuning.report["decision"] == "aborted"
+    assert stand.cold.server.starts == starts
+
+
 def test_a_way_back_that_is_refused_is_said_and_made_as_soon_as_it_can_be(tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     stand.until(stand.trial_is_measured)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
 import pytest
 
 from change.server import LaunchCommand, ServerError
+from daemon.commands.serve import guarded_folder
+from daemon.config import Config
 from daemon.engine.process import ProcessServer
+from daemon.errors import ConfigError
+from daemon.guardian.pid_file import write_pid_file
 from daemon.paths import engine_pid
+from daemon.process_mark import process_mark
 from tests.change.standing_engine import EngineHouse, until
 
 T = TypeVar("T")
@@ -166,6 +174,31 @@ def test_the_engine_outlives_its_parent_and_can_go_on_writing(guarded: Guarded) 
         guarded.ask(lambda server: server.look())
 
 
+def test_a_parent_that_was_killed_takes_its_daemon_along_and_none_starts_beside_its_engine(
+    guarded: Guarded,
+) -> None:
+    parent = guarded.up()
+    engine = guarded.house.living("engine")[0]
+    [daemon] = [child for child in psutil.Process(parent.pid).children() if child.pid != engine.pid]
+    parent.kill()
+    parent.wait(60)
+    until(lambda: not lives_on(daemon), "the daemon ends")
+    assert guarded.begin().wait(60) != 0
+    assert f"still runs (process {engine.pid})" in guarded.text()
+    assert guarded.engines() == 1
+    engine.terminate()
+    until(lambda: guarded.engines() == 0, "the engine ended")
+    guarded.begin()
+    until(lambda: guarded.engines() == 1, "now it serves again")
+
+
+def lives_on(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def test_a_second_parent_in_the_same_folder_is_refused_before_it_starts_an_engine(guarded: Guarded) -> None:
     guarded.up()
     second = guarded.begin()
@@ -209,6 +242,48 @@ def test_an_engine_that_ends_by_itself_still_ends_all(guarded: Guarded) -> None:
     parent = guarded.begin(guarded.house.command("--fail"))
     assert parent.wait(60) == 3
     until(lambda: "it does not fit" in guarded.text(), "its last words come through")
+
+
+def test_the_workers_of_an_engine_that_was_killed_do_not_outlive_the_guardian(guarded: Guarded) -> None:
+    parent = guarded.begin(guarded.house.command("--workers"))
+    until(lambda: len(guarded.house.living("worker")) > 0, "it has workers")
+    until(lambda: (guarded.run_dir / "serve.sock").exists(), "it listens")
+    guarded.ask(lambda server: server.look())  # what it began is looked for at each order, and every 15 s
+    guarded.house.living("engine")[0].kill()
+    assert parent.wait(60) == 128 + signal.SIGKILL
+    assert guarded.house.living("worker") == []
+
+
+def test_a_number_that_is_another_process_by_now_is_not_the_engines(tmp_path: Path) -> None:
+    mine = process_mark(os.getpid())
+    assert mine is not None
+    file = tmp_path / "engine.pid"
+    environ = {"TRIMTAB_ENGINE_PID_FILE": str(file)}
+    write_pid_file(file, mine)
+    assert engine_pid(environ) == mine.pid
+    write_pid_file(file, replace(mine, started=mine.started - 1.0))
+    assert engine_pid(environ) is None
+
+
+def test_the_number_is_not_written_through_a_link(tmp_path: Path) -> None:
+    mine = process_mark(os.getpid())
+    assert mine is not None
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "engine.pid.new").symlink_to(victim)
+    write_pid_file(tmp_path / "engine.pid", mine)
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize(("mode", "refused"), [(0o700, False), (0o755, False), (0o770, True), (0o702, True)])
+def test_a_folder_that_others_can_write_is_refused(tmp_path: Path, mode: int, refused: bool) -> None:
+    tmp_path.chmod(mode)
+    settings = Config.model_validate({"engine": {"run_dir": str(tmp_path), "server": {"hand": "process"}}})
+    if refused:
+        with pytest.raises(ConfigError, match="writable for nobody else"):
+            guarded_folder(settings)
+    else:
+        assert guarded_folder(settings) == tmp_path
 
 
 def test_the_socket_is_this_users_alone(guarded: Guarded) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.engine.drop_in import DropIns
 from tests.prepare import ROOT
 
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
@@ -47,6 +48,22 @@ def test_on_a_node_npu_smi_can_still_reach_the_driver() -> None:
     keys = service(NODE)
     assert "PrivateDevices" not in keys
     assert keys["SupplementaryGroups"] == ["HwHiAiUser"]
+
+
+def test_a_daemon_that_ended_is_always_started_again_to_take_back_what_it_left() -> None:
+    assert service(NODE)["Restart"] == ["always"]
+    assert service(NODE)["TimeoutStopSec"] == ["10min"]
+    assert service(WRAP)["Restart"] == ["always"]
+
+
+def test_the_drop_in_for_the_hand_systemd_lets_it_write_where_the_hand_writes() -> None:
+    keys = service(NODE.with_name("trimtab.service.d") / "engine-unit.conf")
+    assert keys["User"] == ["root"]
+    [paths] = keys["ReadWritePaths"]
+    writable = [path.removeprefix("-") for path in paths.split()]
+    files = DropIns("vllm.service")
+    for file in (files.kept_file, files.try_file):
+        assert any(file.is_relative_to(path) for path in writable)
 
 
 def test_a_wrapped_engine_gets_its_signal_from_trimtab_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import Any
 
@@ -148,6 +149,36 @@ def test_a_gate_that_could_not_be_opened_again_does_not_start_closed(
     monkeypatch.setenv("TRIMTAB_GATE", "closed")
     engine = Engine(token_file, api_servers=2)
     assert engine.ask("GET", "/v1/models", headers={}).status_code == 200
+
+
+def test_a_request_counts_as_inside_from_its_arrival_to_the_end_of_its_answer(token_file: str) -> None:
+    seen: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(middleware._inside)  # as it is while the server tokenises
+        if scope["path"] == "/v1/broken":
+            raise RuntimeError("the handler failed")
+
+    async def nothing(*_: Any) -> Any:
+        return {"type": "http.request"}
+
+    middleware = Middleware(app)
+    for path in ("/v1/completions", "/health", "/metrics", "/v1/broken", "/v1/models"):
+        with contextlib.suppress(RuntimeError):
+            asyncio.run(middleware({"type": "http", "path": path}, nothing, nothing))
+    assert seen == [1, 0, 0, 1, 1]
+    assert middleware._inside == 0
+
+
+def test_several_api_servers_do_not_say_how_many_are_inside(
+    token_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trimtab_plugin.http.engine_version", lambda: "0.32.0")
+    counts = [
+        Engine(token_file, api_servers=servers).ask("GET", "/trimtab/v1/state").json()["requests_inside"]
+        for servers in (1, 2)
+    ]
+    assert counts == [0, None]
 
 
 def test_a_websocket_is_turned_away_too(token_file: str) -> None:

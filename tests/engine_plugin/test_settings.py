@@ -14,9 +14,15 @@ def test_one_variable_switches_everything_off(value: str, off: bool) -> None:
 
 
 def test_the_gate_starts_closed_only_when_told() -> None:
-    assert starts_closed({"TRIMTAB_GATE": "closed"})
-    assert not starts_closed({"TRIMTAB_GATE": "open"})
-    assert not starts_closed({})
+    assert starts_closed({"TRIMTAB_GATE": "closed"}, now=100.0)
+    assert not starts_closed({"TRIMTAB_GATE": "open"}, now=100.0)
+    assert not starts_closed({}, now=100.0)
+
+
+def test_a_closed_start_counts_up_to_its_time_and_not_for_every_later_start() -> None:
+    environ = {"TRIMTAB_GATE": "closed", "TRIMTAB_GATE_UNTIL": "200"}
+    assert starts_closed(environ, now=199.0)
+    assert not starts_closed(environ, now=200.0)
 
 
 def test_the_token_is_the_files_text_and_may_change(tmp_path: Path) -> None:

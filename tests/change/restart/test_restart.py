@@ -78,6 +78,11 @@ def spoil_disk(stand: Stand) -> dict[str, Any]:
     return {}
 
 
+def spoil_hand(stand: Stand) -> dict[str, Any]:
+    stand.server.in_the_way = "the container was started with --rm"
+    return {}
+
+
 def spoil_arguments(stand: Stand) -> dict[str, Any]:
     async def problems(settings: object, command: object) -> list[str]:
         return ["--swap-space is gone since 0.18.0"]
@@ -110,6 +115,7 @@ def spoil_gate(stand: Stand) -> dict[str, Any]:
         (spoil_port, "taken by nginx (pid 78)"),
         (spoil_memory, "held by python3 (pid 77) on NPU 1"),
         (spoil_disk, "make room"),
+        (spoil_hand, "started with --rm"),
         (spoil_arguments, "--swap-space is gone"),
         (spoil_plan, "memory plan cannot fit on a card of 32.0 GiB"),
         (spoil_share, "memory plan cannot fit into the share 0.6"),
@@ -227,6 +233,7 @@ def test_when_the_way_back_fails_too_nothing_more_is_tried_and_somebody_is_told(
     assert not stand.server.serving
     assert len(stand.alerts) == 1
     assert "npu_out_of_memory" in stand.alerts[0]
+    assert stand.alerts[0].endswith("the daemon tries nothing more")
     (entry,) = stand.entries()
     assert entry.outcome == "undone"
     assert entry.effective is not None
@@ -285,6 +292,25 @@ def test_nobody_is_let_in_before_the_start_is_proved_however_long_it_loads() -> 
     assert len(let_in) == 400
     assert set(let_in) == {0}
     assert stand.node.failed_requests == 0
+
+
+@pytest.mark.parametrize(
+    ("gauges", "counted", "drained"), [(0, 1, False), (0, 0, True), (0, None, True), (None, 0, False)]
+)
+def test_the_drain_waits_for_a_request_that_only_the_plugin_knows(
+    gauges: int | None, counted: int | None, drained: bool
+) -> None:
+    stand = Stand()
+    real = stand.node.control.read_state
+
+    async def inside() -> int | None:
+        return gauges
+
+    stand.probe.inside = inside  # type: ignore[method-assign]
+    stand.node.control.read_state = lambda: replace(real(), requests_inside=counted)  # type: ignore[method-assign]
+    result = stand.restart(block_size=64)
+    assert result.outcome == "served"
+    assert (result.seconds["drain"] < 10.0) is drained
 
 
 async def _drained(stand: Stand) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,48 @@ def test_no_secret_is_written(secret: str) -> None:
     assert same(read(kept, command), command)
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("env", "VLLM_API_KEY=hush", "vllm", "serve", "m"),
+        ("vllm", "serve", "m", "--api-ke", "hush"),
+        ("vllm", "serve", "m", "--api_ke=hush"),
+        ("vllm", "serve", "m", "--api-key", "hush", "hush2", "--port", "1", "--api-key", "hush3"),
+        (
+            "vllm",
+            "serve",
+            "m",
+            "--kv-transfer-config",
+            '{"kv_role": "both", "redis": {"Password" : "hu\\"sh"}}',
+        ),
+        ("vllm", "serve", "m", '--kv-transfer-config={"auth_token":"hush","b":[{"auth_token":"hush2"}]}'),
+        ("vllm", "serve", "m", "--kv-transfer-config.password", "hush"),
+        ("bash", "-c", "source env.sh; HF_TOKEN=hush exec vllm serve m --api-key hush2 --port 1"),
+    ],
+)
+def test_a_secret_is_not_written_wherever_it_stands_and_comes_back_as_it_was(argv: tuple[str, ...]) -> None:
+    command = LaunchCommand(argv)
+    kept = written(command)
+    assert "hu" not in "".join(word.replace("both", "") for word in kept["argv"])
+    assert read(kept, command).argv == argv
+
+
+def test_what_only_looks_like_a_secret_is_written() -> None:
+    argv: tuple[str, ...] = (
+        "vllm",
+        "serve",
+        "m",
+        "--api-server-count",
+        "2",
+        "--max-num-batched-tokens",
+        "512",
+        "--tokenizer",
+        "t",
+    )
+    argv += ("--speculative-config", '{"num_speculative_tokens": 3}', "--ssl-keyfile", "/k")
+    assert tuple(written(LaunchCommand(argv))["argv"]) == argv
+
+
 def test_a_secret_that_nobody_knows_any_more_is_said() -> None:
     kept = written(LaunchCommand(("vllm", "serve", "--api-key", "abc")))
     try:
@@ -63,9 +106,11 @@ def test_a_secret_that_nobody_knows_any_more_is_said() -> None:
 
 def test_the_gate_of_a_start_is_not_a_part_of_the_command() -> None:
     command = LaunchCommand(("vllm",), {"A": "1"})
-    assert closed(command).environ == {"A": "1", "TRIMTAB_GATE": "closed"}
-    assert same(closed(command), command)
-    assert plain(closed(command)).environ == {"A": "1"}
+    shut = closed(command, 1000.0)
+    assert shut.environ == {"A": "1", "TRIMTAB_GATE": "closed", "TRIMTAB_GATE_UNTIL": "8200"}
+    assert same(shut, command)
+    assert same(shut, closed(command, 2000.0))
+    assert plain(shut).environ == {"A": "1"}
 
 
 # ---------------------------------------------------------------------- milestones

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+
+import pytest
 
 from change.apply import change, rollback
+from change.journal import JournalUnwritable
 from change.restart.command import same
 from change.restart.recovery import recover
 from change.restart.restart import Restart
 from change.restart.roll_back import undo_restarts
-from change.server import LaunchCommand
+from change.server import LaunchCommand, ServerError
 from change.steps import ChangeRefused
 from change.undo import Undo, roll_back
 from sim.server_arguments import LAUNCH, render
@@ -75,12 +79,69 @@ def test_promoting_what_serves_as_a_trial_costs_no_restart() -> None:
     assert stand.entries()[-1].undo["settings"] == {"block_size": 128}
 
 
+def test_a_promotion_that_cannot_be_kept_is_refused_and_stays_refused() -> None:
+    stand = Stand()
+    stand.restart("trial", block_size=64)
+    real = stand.server.keep
+
+    async def keep(command: LaunchCommand) -> None:
+        raise ServerError("launch.json: cannot be kept: read-only file system")
+
+    stand.server.keep = keep  # type: ignore[method-assign]
+    result = stand.restart("promotion", block_size=64)
+    assert result.outcome == "refused"
+    assert "read-only" in result.reason
+    stand.server.keep = real  # type: ignore[method-assign]
+    trial, promotion = stand.entries()
+    assert (trial.state, promotion.outcome) == ("verified", "undone")
+    stand.live(recover(stand.parts))
+    assert stand.serves(block_size=128)
+    assert same(stand.server.kept, LAUNCH)
+
+
+def test_a_promotion_that_is_kept_but_not_completed_serves_and_is_completed_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand = Stand()
+    stand.restart("trial", block_size=64)
+
+    def full(*_: object, **__: object) -> None:
+        raise JournalUnwritable("disk full")
+
+    monkeypatch.setattr(stand.journal, "close", full)
+    result = stand.restart("promotion", block_size=64)
+    assert result.outcome == "served"
+    assert "disk full" in result.reason
+    monkeypatch.undo()
+    stand.live(recover(stand.parts))
+    assert stand.serves(block_size=64)
+    assert stand.journal.open_entries("cold") == []
+    assert [entry.outcome for entry in stand.entries()] == ["recovered", "done"]
+
+
 def test_a_daemon_that_dies_while_a_trial_serves_leaves_the_last_known_good() -> None:
     stand = Stand()
     stand.restart("trial", block_size=64)
     (closed,) = stand.live(recover(stand.parts))
     assert closed.outcome == "recovered"
     assert stand.serves(block_size=128)
+
+
+def test_recovery_says_that_it_is_at_work_from_its_begin_and_all_along_the_drain() -> None:
+    stand = Stand()
+    stand.restart("trial", block_size=64)
+    stand.server.attended.clear()
+
+    async def inside() -> int:
+        return 3
+
+    stand.probe.inside = inside  # type: ignore[method-assign]
+    begun = stand.node.now
+    stand.live(recover(stand.parts))
+    times = [at - begun for at in stand.server.attended]
+    assert times[0] == 0.0
+    assert times[-1] > 110.0
+    assert max(b - a for a, b in pairwise(times)) < 30.0
 
 
 def test_no_restart_before_an_earlier_one_is_brought_to_an_end() -> None:

@@ -54,6 +54,7 @@ class ClusterApi:
         self.cluster = cluster
         self.calls: list[str] = []
         self.conflicts = 0
+        self.read_only = False
         self.down = False
 
     def answer(self, method: str, target: str, headers: dict[str, str], body: bytes) -> Answer:
@@ -66,6 +67,8 @@ class ClusterApi:
         kind = f"{self.cluster.kind.lower()}s"
         if address.path == f"{apps}{kind}/{NAME}" and method in ("GET", "PATCH"):
             self.calls.append("get workload" if method == "GET" else "patch workload")
+            if method == "PATCH" and self.read_only:
+                return failure(403, "Forbidden", f"cannot patch {kind}")
             return self._patch(headers, body) if method == "PATCH" else _json(self.cluster.workload)
         if address.path.startswith(apps):
             return failure(404, "NotFound", f'{kind}.apps "{address.path.rsplit("/", 1)[1]}" not found')

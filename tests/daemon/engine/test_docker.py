@@ -274,6 +274,7 @@ def test_one_that_would_vanish_with_its_end_is_not_stopped(daemon: DockerDaemon)
     async def test(stand: Stand, server: EngineServer) -> None:
         with pytest.raises(ServerError, match="--rm"):
             await server.stop(grace_seconds=GRACE_SECONDS)
+        assert "--rm" in (await server.objections())[0]
         assert await stand.engines() == 1
 
     in_stand(daemon, test, AutoRemove=True, RestartPolicy={"Name": "no", "MaximumRetryCount": 0})

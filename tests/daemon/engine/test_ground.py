@@ -9,7 +9,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -19,6 +21,7 @@ from collectors.npu_smi.cells import Usage
 from collectors.npu_smi.table import Chip, Process, Table
 from collectors.sample import CollectorError
 from daemon.engine.ground import HostGround, ReadTable
+from daemon.process_mark import lives, process_mark
 
 GIB = 1024.0**3
 PARENT = """
@@ -29,7 +32,9 @@ child.wait()
 
 
 def mark(pid: int) -> ProcessMark:
-    return ProcessMark(pid, psutil.Process(pid).create_time())
+    found = process_mark(pid)
+    assert found is not None
+    return found
 
 
 @contextmanager
@@ -47,7 +52,7 @@ def parent_and_child() -> Iterator[tuple[ProcessMark, ProcessMark]]:
             for one in marks:
                 try:
                     found = psutil.Process(one.pid)
-                    if found.create_time() == one.started:
+                    if lives(one):
                         found.kill()
                 except psutil.Error:
                     pass
@@ -74,7 +79,7 @@ def test_the_family_is_the_process_with_its_descendants_and_only_living_ones(tmp
     below = ground(tmp_path)
     with parent_and_child() as (parent, child):
         assert set(asyncio.run(below.family([parent]))) == {parent, child}
-        reused = ProcessMark(parent.pid, parent.started - 100.0)
+        reused = replace(parent, started=parent.started - 100.0)
         assert asyncio.run(below.family([reused])) == ()
         assert asyncio.run(below.living([parent, child, reused])) == (parent, child)
 
@@ -82,7 +87,7 @@ def test_the_family_is_the_process_with_its_descendants_and_only_living_ones(tmp
 def test_only_the_process_of_that_start_time_is_killed(tmp_path: Path) -> None:
     below = ground(tmp_path)
     with parent_and_child() as (parent, child):
-        asyncio.run(below.reap([ProcessMark(child.pid, child.started - 100.0)]))
+        asyncio.run(below.reap([replace(child, started=child.started - 100.0)]))
         assert asyncio.run(below.living([child])) == (child,)
         asyncio.run(below.reap([child, child]))
         psutil.wait_procs([psutil.Process(parent.pid)], timeout=10)
@@ -167,3 +172,17 @@ def test_one_that_shares_the_port_with_the_engine_is_named(tmp_path: Path) -> No
                 assert holder.mark is not None
                 assert holder.mark.pid == (child.pid if found else os.getpid())
                 child.communicate()
+
+
+def test_the_fuller_of_both_disks_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tmp_path / "store"
+    room = {tmp_path: 50, store: 7}
+
+    def usage(folder: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=room[folder])
+
+    monkeypatch.setattr("daemon.engine.ground.shutil.disk_usage", usage)
+    both = HostGround("http://127.0.0.1:1", tmp_path, None, lambda npu: None, store)
+    assert asyncio.run(both.disk_free_bytes()) == 7
+    room[store] = 70
+    assert asyncio.run(both.disk_free_bytes()) == 50

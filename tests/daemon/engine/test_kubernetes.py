@@ -362,6 +362,7 @@ def test_trimtabs_own_pod_is_not_ended(tmp_path: Path, replicas: int) -> None:
         for order in (inside.stop(grace_seconds=GRACE_SECONDS), inside.start(OTHER)):
             with pytest.raises(ServerError, match="Trimtab itself runs in the pod"):
                 await order
+        assert "Trimtab itself runs in the pod" in (await inside.objections())[0]
         await inside.close()
         assert room.cluster.workload["metadata"]["generation"] == 1
 

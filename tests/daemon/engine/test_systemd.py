@@ -112,6 +112,31 @@ class TestSystemdServer(ServerContract):
 
         self.run(test)
 
+    def test_what_cannot_be_written_is_said_before_anything_is_stopped(self) -> None:
+        async def test(stand: Stand, server: object) -> None:
+            hand = stand.server()
+            folder = self.folder / "root/etc/systemd/system" / f"{UNIT}.d"
+            assert await hand.objections() == []
+            assert not folder.exists()
+            folder.write_text("in the way")
+            [text] = await hand.objections()
+            assert str(folder) in text
+            assert "must be root" in text
+
+        self.run(test)
+
+    def test_what_is_written_is_for_its_owner_alone(self) -> None:
+        async def test(stand: Stand, server: object) -> None:
+            hand = stand.server()
+            await hand.stop(grace_seconds=20)
+            await hand.start(stand.other)
+            files = DropIns(UNIT, self.folder / "root")
+            assert files.try_file.stat().st_mode & 0o777 == 0o600
+            await hand.keep(stand.other)
+            assert files.kept_file.stat().st_mode & 0o777 == 0o600
+
+        self.run(test)
+
 
 def answering(folder: Path, monkeypatch: pytest.MonkeyPatch, **programs: str) -> SystemdServer:
     """A hand whose programs are one-line shell scripts."""
@@ -154,6 +179,18 @@ def test_another_job_in_the_queue_is_busy_and_other_words_are_handed_on(
     )
     with pytest.raises(ServerError, match="Failed to connect to bus"):
         asyncio.run(hand.stop(grace_seconds=1))
+
+
+def test_a_user_of_whom_systemd_takes_no_orders_is_told_so_beforehand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = "Failed to reset failed state of unit: Interactive authentication required."
+    script = (
+        f"case $1 in show) printf '{SHOWN.format(load='loaded')}';; *) echo '{refused}' >&2; exit 1;; esac"
+    )
+    hand = answering(tmp_path, monkeypatch, systemctl=script)
+    [text] = asyncio.run(hand.objections())
+    assert "Interactive authentication required" in text
 
 
 def test_a_unit_with_several_commands_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

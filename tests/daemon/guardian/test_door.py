@@ -28,6 +28,7 @@ from daemon.guardian.wire import (
     read_request,
     written,
 )
+from daemon.process_mark import process_mark
 
 
 class House:
@@ -92,7 +93,7 @@ def test_a_request_is_answered_and_the_asker_known(house: House) -> None:
     [(request, peer)] = house.asked
     assert request == Look()
     assert peer.pid == os.getpid()
-    assert peer.started is not None
+    assert peer.mark == process_mark(os.getpid())
 
 
 @pytest.mark.parametrize("line", [b"\n", b"{}\n", b"[1]\n", b'{"order": "kill"}\n', b"\xff\xfe\n"])

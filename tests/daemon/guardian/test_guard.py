@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from change.server import LaunchCommand
 from daemon.guardian.attendance import SILENT_SECONDS, TAKEOVER_SECONDS
-from daemon.guardian.guard import RETURN_GRACE_SECONDS, Phase, Refused
+from daemon.guardian.guard import LEFTOVERS_SECONDS, RETURN_GRACE_SECONDS, Phase, Refused
 from tests.daemon.guardian.virtual_run import DAEMON, KEPT, NEXT_DAEMON, OTHER, World
 
 
@@ -22,6 +22,26 @@ def test_without_an_order_its_end_is_the_engines() -> None:
     world.runs[0].code = 7
     world.pass_time(1)
     assert world.code == 7
+
+
+def test_the_workers_of_an_engine_that_ended_by_itself_end_before_its_code_is_told() -> None:
+    world = World()
+    world.runs[0].workers = "stubborn"
+    world.runs[0].code = 9
+    world.pass_time(1)
+    assert world.runs[0].workers == "gone"
+    assert world.code == 9
+
+
+def test_workers_that_nobody_can_kill_are_named_and_not_waited_for_for_ever() -> None:
+    world = World()
+    world.runs[0].workers = "stuck"
+    world.runs[0].code = 9
+    world.pass_time(LEFTOVERS_SECONDS - 2)
+    codes = [world.code]
+    world.pass_time(4)
+    assert [*codes, world.code] == [None, 9]
+    assert "cannot be killed" in world.said[-1]
 
 
 def test_it_stays_while_the_engine_is_stopped_or_fails_by_order() -> None:

@@ -12,8 +12,8 @@ from daemon.guardian.wire import Peer
 
 KEPT = LaunchCommand(("vllm", "serve", "--block-size", "128"))
 OTHER = LaunchCommand(("vllm", "serve", "--block-size", "256"))
-DAEMON = Peer(41, 1.0)
-NEXT_DAEMON = Peer(42, 2.0)
+DAEMON = Peer(41, ProcessMark(41, 1.0))
+NEXT_DAEMON = Peer(42, ProcessMark(42, 2.0))
 
 
 @dataclass
@@ -26,6 +26,12 @@ class VirtualRun:
     asked: float | None = None
     deadline: float | None = None
     signals: list[int] = field(default_factory=list)
+    workers: str = "gone"
+    """`stubborn` ones end when they are killed, `stuck` ones never."""
+
+    @property
+    def mark(self) -> ProcessMark:
+        return ProcessMark(self.pid, 0.0)
 
     @property
     def identity(self) -> str:
@@ -52,7 +58,9 @@ class VirtualRun:
         assert self.asked is not None and self.deadline is not None
         if self.code is None and now >= min(self.asked + 2, self.deadline):
             self.code = 0
-        return self.code is not None
+        if self.workers == "stubborn" and now >= self.deadline:
+            self.workers = "gone"
+        return self.code is not None and self.workers == "gone"
 
     def bury(self) -> int:
         assert self.code is not None, "nobody is buried alive"
