@@ -24,17 +24,25 @@ LASTING: frozenset[str] = frozenset({"promotion", "reapply"})
 """As in the hot lane: what a person sets by hand ends with the engine's processes."""
 
 
+class InForceAlready(ChangeRefused):
+    """The host reads as asked, so there is nothing to change."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostLocks:
-    """What is held while the host lane changes something: the engine's lock, and the node's for node-wide knobs."""
+    """What is held while the host lane changes something: the engine's locks, and the node's for node-wide knobs.
+
+    An engine has one by its boot, where its plugin tells it, and one by its process, which the host lane takes always.
+    """
 
     engine: EngineLock | None = None
     node: NodeLock | None = None
+    process: EngineLock | None = None
 
     @contextmanager
     def holding(self, *, node_wide: bool) -> Iterator[None]:
         """Hold them for the duration; one that the caller holds already stays held afterwards."""
-        wanted = [self.engine, self.node if node_wide else None]
+        wanted = [self.engine, self.process, self.node if node_wide else None]
         with ExitStack() as stack:
             for lock in wanted:
                 if lock is not None and not lock.held:
@@ -69,7 +77,7 @@ async def change_host(
     with locks.holding(node_wide=_node_wide(one.knob for one in changes)):
         before = await _readings(control, changes)
         if all(before[one.knob].value == one.value for one in changes):
-            raise ChangeRefused(f"nothing to change: {_words(changes)} is in force already")
+            raise InForceAlready(f"nothing to change: {_words(changes)} is in force already")
         entry = _open(journal, changes, before, boot_id, kind, actor, now, undoes, campaign_id)
         try:
             wrong = await _prove(control, journal, changes, entry, now)
@@ -200,20 +208,7 @@ async def reapply_host(
     Node-wide knobs outlive an engine and are left alone: whoever changed one since meant it. The new entry takes the
     place of the old ones, whose threads are gone.
     """
-    wanted: dict[str, str] = {}
-    replaced: list[int] = []
-    for entry in journal.standing(boot_id, "host"):
-        if entry.kind not in LASTING:
-            continue
-        own = [knob for knob in entry.change if not _node_wide([knob])]
-        wanted |= {knob: str(entry.change[knob]) for knob in own}
-        if len(own) == len(entry.change):
-            replaced.append(entry.id)
-    changes = [
-        HostChange(knob, value)
-        for knob, value in wanted.items()
-        if (await control.read(knob)).value not in (value, None)
-    ]
+    changes, replaced = await _promoted_elsewhere(control, journal, boot_id)
     if not changes:
         return None
     return await change_host(
@@ -229,22 +224,59 @@ async def reapply_host(
     )
 
 
+async def promoted_holds(control: HostControl, journal: Journal, *, boot_id: str) -> bool:
+    """Whether all that was promoted on the engine's processes reads back; raises `HostError`."""
+    return not (await _promoted_elsewhere(control, journal, boot_id))[0]
+
+
 async def put_back(control: HostControl, undo: Mapping[str, Any]) -> str:
     """Restore the knobs of an entry's undo, the last changed first; say in words what was done.
 
-    Raises `HostError` if one cannot be restored.
+    One that cannot be restored does not keep the others from it: `HostError` is raised once all were tried.
     """
     strange: list[str] = []
+    failed: list[str] = []
     for knob, before in reversed(list(undo.items())):
-        after = await control.restore(knob, before["with"])
+        if not before["with"]:
+            strange.append(f"what {knob} was is not known")
+            continue
+        try:
+            after = await control.restore(knob, before["with"])
+        except HostError as error:
+            failed.append(f"{knob}: {error}")
+            continue
         if after.value != before["was"]:
-            strange.append(f"{knob} was {before['was']} and is {after.value}")
+            now = after.value or f"unknown ({after.reason or 'no reason given'})"
+            strange.append(f"{knob} was {before['was']} and is {now}")
+    if failed:
+        raise HostError(f"not put back: {'; '.join(failed)}")
     return "what was there before was put back" + (f", but {'; '.join(strange)}" if strange else "")
 
 
 def values_before(undo: Mapping[str, Any]) -> dict[str, Any]:
     """The value each knob had before, of an entry's undo, which itself may be long: a word for every page."""
     return {knob: before["was"] for knob, before in undo.items()}
+
+
+async def _promoted_elsewhere(
+    control: HostControl, journal: Journal, boot_id: str
+) -> tuple[list[HostChange], list[int]]:
+    """What was promoted on the engine's processes and is not in force, and the entries that setting it replaces."""
+    wanted: dict[str, str] = {}
+    replaced: list[int] = []
+    for entry in journal.standing(boot_id, "host"):
+        if entry.kind not in LASTING:
+            continue
+        own = [knob for knob in entry.change if not _node_wide([knob])]
+        wanted |= {knob: str(entry.change[knob]) for knob in own}
+        if len(own) == len(entry.change):
+            replaced.append(entry.id)
+    changes = [
+        HostChange(knob, value)
+        for knob, value in wanted.items()
+        if (await control.read(knob)).value not in (value, None)
+    ]
+    return changes, replaced
 
 
 def _check(changes: Sequence[HostChange]) -> None:

@@ -20,9 +20,9 @@ from daemon.cold import Cold
 from daemon.config import Config
 from daemon.engine_watch import EngineWatch
 from daemon.host_lane import HostLane
+from daemon.host_side import HostSide
 from daemon.host_values import HostValues
 from daemon.knob_rows import host_rows, knob_rows
-from daemon.lanes import HostSide
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.orders import Orders

@@ -17,7 +17,8 @@ from change.lock import EngineLock, LockError
 from change.restart.order import ColdLane
 from collectors.history import History
 from daemon.config import TuneSection
-from daemon.lanes import HostSide, LaneControl
+from daemon.host_side import HostSide
+from daemon.lanes import LaneControl
 from daemon.ledger import abandon_unfinished, unproven_incumbent
 from daemon.modes import Modes
 from daemon.notices import Notices
@@ -148,12 +149,6 @@ class Campaigns:
             raise Refused(
                 "restarts are asked for and nothing here may restart the engine: set tune.restarts to 0, or configure "
                 "how this engine is started"
-            )
-        of_host = sorted(HOST_KNOBS.keys() & {*settings.knobs})
-        if outer.restarts and of_host:
-            raise Refused(
-                f"tune.knobs names {', '.join(of_host)} and tune.restarts is {outer.restarts}: a campaign with "
-                "restarts does not try the host's knobs; set tune.restarts to 0, or name knobs of the engine only"
             )
         # Only now and in a thread: the tuner's libraries are large, and a daemon that only watches needs none of them.
         await asyncio.to_thread(importlib.import_module, "daemon.tuning")
@@ -341,6 +336,11 @@ class Campaigns:
         except EngineError as error:
             self._notices.say("host lane", f"no knob of the host is tried: {error}", "info")
             return None
+        if (
+            lanes.options
+            and (process := await asyncio.to_thread(self._host.process_lock, "a campaign")) is not None
+        ):
+            self._acquire(process)
         if lanes.node_wide and (node := self._host.node_lock("a campaign")) is not None:
             self._acquire(node)
         return lanes if lanes.options else None

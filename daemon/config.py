@@ -153,8 +153,15 @@ class TuneSection(Section):
 
     def outer(self, restart: RestartSection, restarts: int | None = None) -> OuterSettings:
         """What the outer loop takes; `restarts`, if given, is this one campaign's. Raises `ValueError`."""
+        restarts = self.restarts if restarts is None else restarts
+        of_host = sorted(HOST_KNOBS.keys() & {*(self.knobs or ())})
+        if restarts and of_host:
+            raise ValueError(
+                f"tune.knobs names {', '.join(of_host)} and tune.restarts is {restarts}: a campaign with "
+                "restarts does not try the host's knobs; set tune.restarts to 0, or name knobs of the engine only"
+            )
         return self.cold.settings(
-            self.restarts if restarts is None else restarts,
+            restarts,
             lost_minutes=restart.lost_minutes_per_day,
             gated=bool(restart.golden),
         )
@@ -223,7 +230,8 @@ class StoreSection(Section):
         default=None, description="SQLAlchemy address; unset is SQLite in the state folder"
     )
     retention_days: Annotated[float, Field(gt=0)] = Field(
-        default=90, description="older ended campaigns are dropped"
+        default=90,
+        description="older ended campaigns and closed changes are dropped; what can still be taken back stays",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from change.host_steps import (
     LASTING,
     HostLocks,
     change_host,
+    promoted_holds,
     reapply_host,
     recover_host,
     rollback_host,
@@ -23,7 +25,7 @@ from change.lock import EngineLock, NodeLock
 from change.steps import ChangeRefused
 from collectors.history import History
 from collectors.host.files import SystemFiles
-from collectors.host.tree import read_stat
+from collectors.host.tree import EngineTree, Process, read_stat
 from daemon.host.hand import HostHand
 from daemon.host.parts import kernel_boot_id
 from daemon.host_sources import npu_nodes
@@ -133,16 +135,36 @@ class HostLane:
             locks=await self.locks("re-apply"),
         )
 
-    async def locks(self, what: str) -> HostLocks:
-        """The locks a change needs: the engine's by its boot, or by its process where no plugin tells the boot."""
+    async def promoted_holds(self) -> bool:
+        """Whether what was promoted on the engine's processes reads back."""
+        return await promoted_holds(self.hand, self._journal, boot_id=self.boot_id())
+
+    async def serving(self) -> str | None:
+        """The boot of the engine that serves now; None while its plugin does not answer, as in a start."""
         try:
-            engine = (await self._control.state()).boot_id
+            return (await self._control.state()).boot_id
         except EngineError:
-            engine = self._process_name()
+            return None
+
+    def processes(self) -> list[Process]:
+        """The engine's processes now; none while its main one is not known. It blocks."""
+        return EngineTree(self._engine_pid).processes(self._files, 0.0)
+
+    async def locks(self, what: str) -> HostLocks:
+        """The locks a change needs: the engine's by its process always, by its boot too where its plugin tells it.
+
+        So whoever began while the plugin answered and whoever begins while it does not still meet.
+        """
+        boot = await self.serving()
         return HostLocks(
-            EngineLock(self._lock_dir, engine, what),
+            None if boot is None else EngineLock(self._lock_dir, boot, what),
             self.node_lock(what),
+            await asyncio.to_thread(self.process_lock, what),
         )
+
+    def process_lock(self, what: str) -> EngineLock:
+        """The right to change the engine's process, whether or not its plugin answers. It blocks."""
+        return EngineLock(self._lock_dir, self._process_name(), what)
 
     def node_lock(self, what: str) -> NodeLock:
         """The right to change what all of the node shares."""

@@ -7,44 +7,26 @@ between finds the open entries of the host lane in the journal when it comes bac
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, Protocol, Self
+from typing import Literal, Self
 
 import structlog
 
 from change.choices import Options, number
 from change.engine import EngineControl, EngineError, EngineState, KnobAnswer, RequestPage, StaleEpoch, Values
-from change.host import HostChange, HostControl, HostError
+from change.host import HostChange, HostError
 from change.host_knobs import ENGINE_KNOBS, HOST_KNOBS
-from change.host_steps import begin_trial, change_host, rollback_host
+from change.host_steps import InForceAlready, begin_trial, change_host, rollback_host
 from change.journal import Journal
-from change.lock import NodeLock
 from change.steps import ChangeRefused
+from daemon.host_mark import config_mark, config_text
+from daemon.host_side import HostSide
 
-MARK_CHARACTERS = 64
 HALF_SET = ""
 """Stands for the value of a knob that was being set when the host failed."""
 
 log = structlog.get_logger(__name__)
-
-
-class HostSide(Protocol):
-    """The host lane that campaigns try values through."""
-
-    @property
-    def hand(self) -> HostControl:
-        """The hand on the host."""
-        ...
-
-    def boot_id(self) -> str:
-        """This boot of the host, as the journal names it."""
-        ...
-
-    def node_lock(self, what: str) -> NodeLock | None:
-        """The right to change what all of the node shares; None where nobody else could."""
-        ...
 
 
 class LaneControl:
@@ -73,7 +55,11 @@ class LaneControl:
         self._seen: dict[str, str | None] = dict(self._base)
         self._undo: dict[str, Mapping[str, object]] = {}
         self._entries: dict[str, int] = {}
+        self._forgotten: dict[str, str | None] = {}
         self._leased_until: float | None = None
+        self._leased_epoch: int | None = None
+        self._found = dict(state.values)
+        self._kept = False
 
     @classmethod
     async def opened(
@@ -152,10 +138,10 @@ class LaneControl:
         """
         hot, target = self._parted(values, self._base if lease_seconds is None else self._now)
         back = None if revert_to is None else self._parted(revert_to, self._base)[0]
-        if target == self._base:
+        if target == self._base and (lease_seconds is None or self._now == self._base):
             return await self._go_back(hot, values, if_epoch, lease_seconds, back)
         if target != self._now:
-            await self._go(target, if_epoch)
+            if_epoch = await self._go(target, if_epoch, back or {})
         try:
             answer = await self._engine.set_knobs(
                 hot or await self._any(),
@@ -171,6 +157,7 @@ class LaneControl:
             await self._return("the engine refused the change", unasked=True)
         else:
             self._leased_until = None if lease_seconds is None else self._clock() + lease_seconds
+            self._leased_epoch = None if lease_seconds is None else answer.epoch
         return self._answer(answer, values)
 
     async def requests(self, since: int) -> RequestPage:
@@ -186,12 +173,12 @@ class LaneControl:
     # What a campaign does besides.
 
     def forget(self, values: Values, now: float, reason: str | None) -> None:
-        """Close the journal entry of a host config that is tried no more; raises `StoreError`."""
-        target = self._parted(values, self._base)[1]
-        key = _text(target)
-        if key in self._entries and (target != self._now or target == self._base):
-            self._journal.close(self._entries[key], "undone", now, reason)
-            del self._entries[key]
+        """Close the journal entry of a host config that is tried no more; raises `StoreError`.
+
+        While something of it may be in force still, the entry stays open: its undo is the way back.
+        """
+        self._forgotten[config_text(self._parted(values, self._base)[1])] = reason
+        self._close_forgotten(now)
 
     async def keep(
         self, values: Values, *, actor: str, now: float, campaign_id: int | None
@@ -206,6 +193,8 @@ class LaneControl:
         if not changes:
             return hot, None
         await self._return("its values are made the incumbent's")
+        # Recovery would put an entry that stays open back over what is promoted now.
+        self._close_forgotten(now)
         try:
             entry = await change_host(
                 self._host,
@@ -217,10 +206,15 @@ class LaneControl:
                 now=now,
                 campaign_id=campaign_id,
             )
+        except InForceAlready:
+            # Somebody else set it meanwhile: it holds, and there is nothing of ours to take back.
+            self._stand_on(target)
+            return hot, None
         except HostError as error:
             raise EngineError(str(error)) from error
         if entry.outcome != "done":
             return hot, str(entry.reason)
+        self._kept = True
         self._stand_on(target)
         return hot, None
 
@@ -231,23 +225,52 @@ class LaneControl:
         if target == self._base:
             return
         try:
-            await rollback_host(self._host, self._journal, 1, now, boot_id=self._boot_id, actor=actor)
+            if self._kept:
+                await rollback_host(self._host, self._journal, 1, now, boot_id=self._boot_id, actor=actor)
         except HostError as error:
             raise EngineError(str(error)) from error
+        self._kept = False
         self._stand_on(target)
 
     # Inside.
 
-    async def _go(self, target: Mapping[str, str], if_epoch: int) -> None:
-        """Set the host as `target`, written down first; nothing is touched if the engine is at another epoch."""
+    def _close_forgotten(self, now: float) -> None:
+        """Close what is tried no more, as far as the undo of none of it is needed."""
+        current = config_text(self._now)
+        for key, reason in list(self._forgotten.items()):
+            # A config that is wholly in force has an entry, and so an undo, of its own.
+            replaced = self._now == self._base or (current != key and current in self._entries)
+            if key in self._entries and not replaced:
+                continue
+            if key in self._entries:
+                self._journal.close(self._entries[key], "undone", now, reason)
+                del self._entries[key]
+            del self._forgotten[key]
+
+    async def _go(self, target: Mapping[str, str], if_epoch: int, back: Values) -> int:
+        """Set the host as `target`, written down first; nothing is touched if the engine is at another epoch.
+
+        The engine serves the incumbent with no lease meanwhile: pages may take longer to move than a lease lasts.
+        Returns the epoch it is at then.
+        """
         state = await self._engine.state()
-        if state.epoch != if_epoch:
+        if state.epoch != if_epoch and not self._ran_out(state, if_epoch):
             raise StaleEpoch(
                 f"epoch {if_epoch} is stale: the engine is at {state.epoch}; read the state again",
                 state.epoch,
             )
-        key = _text(target)
-        if key not in self._entries:
+        epoch = state.epoch
+        if state.lease_remaining_seconds is not None:
+            answer = await self._engine.set_knobs(
+                back or self._found, if_epoch=epoch, lease_seconds=None, mark=self._base_mark
+            )
+            if answer.status == "refused":
+                await self._return("the engine refused the incumbent", unasked=True)
+                raise EngineError(f"the engine refused the incumbent: {answer.reason}")
+            epoch = answer.epoch
+        key = config_text(target)
+        self._forgotten.pop(key, None)
+        if key not in self._entries and target != self._base:
             # The undo is read while the incumbent is in force.
             await self._return("another config is tried")
             changes = [HostChange(knob, text) for knob, text in target.items() if text != self._base[knob]]
@@ -269,6 +292,16 @@ class LaneControl:
         except HostError as error:
             await self._return(str(error), unasked=True)
             raise EngineError(f"the host did not take {key}: {error}") from error
+        return epoch
+
+    def _ran_out(self, state: EngineState, if_epoch: int) -> bool:
+        """Whether all that happened since `if_epoch` is that our own lease ran out: nobody else changed the engine."""
+        return (
+            if_epoch == self._leased_epoch == state.epoch - 1
+            and state.boot_id == self._engine_boot_id
+            and state.lease_remaining_seconds is None
+            and state.mark == self._base_mark
+        )
 
     async def _go_back(
         self, hot: Values, values: Values, if_epoch: int, lease: float | None, back: Values | None
@@ -276,13 +309,18 @@ class LaneControl:
         """The incumbent's host; the engine goes first, as its way back takes a millisecond."""
         self._leased_until = None
         try:
-            answer = await self._engine.set_knobs(
-                hot or await self._any(),
-                if_epoch=if_epoch,
-                lease_seconds=lease,
-                revert_to=back,
-                mark=self._base_mark,
-            )
+            own = hot or await self._any()
+            try:
+                answer = await self._engine.set_knobs(
+                    own, if_epoch=if_epoch, lease_seconds=lease, revert_to=back, mark=self._base_mark
+                )
+            except StaleEpoch as stale:
+                if lease is not None or not self._ran_out(await self._engine.state(), if_epoch):
+                    raise
+                answer = await self._engine.set_knobs(
+                    own, if_epoch=stale.epoch, lease_seconds=None, mark=self._base_mark
+                )
+            self._leased_epoch = None if lease is None else answer.epoch
         finally:
             await self._return("the incumbent comes back")
         return self._answer(answer, values)
@@ -351,14 +389,7 @@ class LaneControl:
         return {knob: number(texts[knob], known) for knob, known in self._options.items()}
 
     def _mark(self, target: Mapping[str, str]) -> str:
-        """What tells this config of the host from the others, as text of bounded length."""
-        if target == self._base:
-            return self._base_mark
-        text = _text({knob: text for knob, text in target.items() if text != self._options[knob][0]})
-        if len(text) <= MARK_CHARACTERS and text != self._base_mark:
-            return text
-        return f"{text[: MARK_CHARACTERS - 9]}~{zlib.crc32(_text(target).encode()):08x}"
-
-
-def _text(config: Mapping[str, str]) -> str:
-    return " ".join(f"{knob}={text}" for knob, text in config.items())
+        """What the plugin is told of this config of the host."""
+        return (
+            self._base_mark if target == self._base else config_mark(target, self._options, self._base_mark)
+        )

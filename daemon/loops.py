@@ -33,8 +33,8 @@ from daemon.engine_probe import EngineProbe
 from daemon.engine_watch import EngineWatch, Probing
 from daemon.errors import ConfigError
 from daemon.exporter import Exporter, SelfState
+from daemon.host_side import HostSide
 from daemon.host_watch import HostWatch, after_restart
-from daemon.lanes import HostSide
 from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.orders import Orders
@@ -124,10 +124,10 @@ class Daemon:
             self._modes,
             self._notices,
             locks,
-            busy=lambda: self.campaigns.running or (self._cold is not None and self._cold.running),
+            busy=self._busy,
             unproven=self.campaigns.unproven,
         )
-        self._host_watch = HostWatch(host, self._modes, self._notices, busy=lambda: self.campaigns.running)
+        self._host_watch = HostWatch(host, self._modes, self._notices, busy=self._busy)
         self.body = DaemonBody(
             config=config,
             watch=self._watch,
@@ -235,6 +235,10 @@ class Daemon:
         path = Path(self._store.name)
         if path.is_absolute() and shutil.disk_usage(path.parent).free < LEAST_SPACE_BYTES:
             raise StoreError(f"{path.parent} is full")
+
+    def _busy(self) -> bool:
+        """Whether a campaign or a restart of ours is changing the engine now."""
+        return self.campaigns.running or (self._cold is not None and self._cold.running)
 
     def _look_again(self) -> None:
         """A campaign ended: what it left open, if anything, is brought to an end."""

@@ -293,6 +293,11 @@ class OuterTuning:
                     return
 
     async def _tune_hot(self, now: float, command: TuneHot) -> None:
+        if self._inner is None and self._mind_of().stopping:
+            # Begun now it would never end: a stop gives it no more time.
+            unwanted = {"decision": "aborted", "reasons": ["the campaign is being stopped"]}
+            await self._advance(now, TunedHot(unwanted, await self._serving.state()))
+            return
         if self._inner is None:
             self._inner = Tuning(
                 self._control,

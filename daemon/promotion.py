@@ -63,7 +63,11 @@ class Promoter:
     async def take_back(self, now: float) -> str | None:
         """Put the incumbent's values back; returns why it has to be tried again, or None."""
         host = await self._drop(now)
-        return await take_back(self._control, self._journal, self._incumbent, self._actor, now) or host
+        values = self._incumbent
+        if host is not None and self._lanes is not None:
+            # The engine's part goes back alone: the host's own way back is tried again, and no other is begun.
+            values = {name: value for name, value in values.items() if name not in self._lanes.options}
+        return await take_back(self._control, self._journal, values, self._actor, now) or host
 
     async def _drop(self, now: float) -> str | None:
         if self._lanes is None:

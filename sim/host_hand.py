@@ -50,6 +50,9 @@ class SimulatedHost:
     def node_lock(self, what: str) -> None:
         """Nobody else is on a simulated node."""
 
+    def process_lock(self, what: str) -> None:
+        """As above."""
+
     @property
     def computing(self) -> float:
         """Share of the engine's busy time in which the NPUs compute."""

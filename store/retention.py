@@ -22,12 +22,19 @@ class Forgotten:
 def forget(store: Store, before: float) -> Forgotten:
     """Delete campaigns that ended and journal entries that closed before a Unix time.
 
-    Stays: what is not ended, the campaign behind what is promoted, and what belongs to the newest boot of an
-    engine that was seen, since its changes can still be taken back. Raises `StoreError`.
+    Stays: what is not ended, the campaign behind what is promoted, and every change that can still be taken back: of
+    the hot lane what belongs to the newest boot of an engine that was seen, of host and start-up settings what no
+    rollback has taken back, whichever boot of the engine that was. Raises `StoreError`.
     """
     with store.session() as session:
+        standing = _standing(session)
         promoted = select(Promoted.campaign_id).where(Promoted.campaign_id.is_not(None))
-        old = select(Campaign.id).where(Campaign.ended < before, Campaign.id.not_in(promoted))
+        old = select(Campaign.id).where(
+            Campaign.ended < before,
+            Campaign.id.not_in(promoted),
+            # Without its campaign a promotion of the host would look like one that nobody saw through.
+            Campaign.id.not_in({row.campaign_id for row in standing if row.campaign_id is not None}),
+        )
         for table in (Decision, Pair, Window, Trial):
             session.execute(delete(table).where(table.campaign_id.in_(old)))
         campaigns = _deleted(session, delete(Campaign).where(Campaign.id.in_(old)))
@@ -35,6 +42,7 @@ def forget(store: Store, before: float) -> Forgotten:
             session,
             delete(JournalEntry).where(
                 JournalEntry.closed < before,
+                JournalEntry.id.not_in({row.id for row in standing}),
                 tuple_(JournalEntry.engine, JournalEntry.boot_id).not_in(_newest_boots()),
             ),
         )
@@ -44,6 +52,19 @@ def forget(store: Store, before: float) -> Forgotten:
             )
         )
     return Forgotten(campaigns, entries)
+
+
+def _standing(session: Session) -> list[JournalEntry]:
+    """Changes of host and start-up settings that were done and not taken back."""
+    done = list(session.scalars(select(JournalEntry).where(JournalEntry.outcome == "done")))
+    taken_back = {undone for entry in done for undone in entry.undoes or ()}
+    return [
+        entry
+        for entry in done
+        if entry.lane in ("host", "cold")
+        and entry.kind not in ("rollback", "trial")
+        and entry.id not in taken_back
+    ]
 
 
 def _newest_boots() -> Select[str, str]:

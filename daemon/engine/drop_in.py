@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -24,18 +25,23 @@ MARK = "# trimtab: "
 
 
 class Remembered(BaseModel):
-    """What a file of ours says for ourselves: its command, and the unit's own, which it stands over."""
+    """What a file of ours says for ourselves: its command, and the unit's own, which it stands over.
+
+    `unit` is a fingerprint of the unit's own ExecStart= lines as they were then; empty where it was not taken.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     command: Command
     own: Command
+    unit: str = ""
 
 
 class DropIns:
     """The files for `unit` below `root`."""
 
     def __init__(self, unit: str, root: Path = Path("/")) -> None:
+        self._root = root
         self._folder = root / "etc/systemd/system" / f"{unit}.d"
         self._try_folder = root / "run/systemd/system" / f"{unit}.d"
         self.kept_file = self._folder / "90-trimtab.conf"
@@ -72,6 +78,20 @@ class DropIns:
                     one.rmdir()
             except OSError as error:
                 raise _unusable(folder, error) from error
+
+    def fingerprint(self, fragment: str, drop_ins: Iterable[str]) -> str:
+        """Of the ExecStart= lines in the unit's file and others' drop-ins; empty where they cannot be read."""
+        ours = {self.kept_file.name, self.try_file.name}
+        lines: list[str] = []
+        try:
+            for place in (fragment, *(one for one in drop_ins if Path(one).name not in ours)):
+                text = (self._root / place.lstrip("/")).read_text().replace("\\\n", " ")
+                lines += [
+                    line.strip() for line in text.splitlines() if line.lstrip().startswith("ExecStart=")
+                ]
+        except (OSError, UnicodeDecodeError):
+            return ""
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
     def tried(self) -> Remembered | None:
         """The try that is in force, if there is one."""

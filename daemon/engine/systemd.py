@@ -59,6 +59,7 @@ class SystemdServer:
         try:
             await self._show()
             await asyncio.to_thread(self._files.test_writing)
+            await self._refuse_edited()
             # The one order that changes nothing: it asks for the same right as a stop and a start.
             await self._systemctl("reset-failed", "--no-ask-password", self._unit)
         except ServerError as error:
@@ -131,11 +132,28 @@ class SystemdServer:
             self._files.drop_try()
             await self._systemctl("daemon-reload")
 
+    async def _refuse_edited(self) -> None:
+        """The operator's later word on how the engine is started counts, and ours would stand over it."""
+        before = self._files.kept()
+        now = await self._fingerprint()
+        if before is not None and before.unit and now and before.unit != now:
+            raise ServerError(
+                f"the ExecStart= of {self._unit} was edited after Trimtab kept a command for it, which still stands "
+                f"over it: remove {self._files.kept_file}, then `systemctl daemon-reload` and restart it to have yours"
+            )
+
+    async def _fingerprint(self) -> str:
+        said = await self._systemctl("show", "--no-pager", "--property=FragmentPath,DropInPaths", self._unit)
+        found = dict(line.partition("=")[::2] for line in said.output.splitlines() if "=" in line)
+        fragment = found.get("FragmentPath", "")
+        return self._files.fingerprint(fragment, found.get("DropInPaths", "").split()) if fragment else ""
+
     async def _remembered(self, command: LaunchCommand) -> Remembered:
         before = self._files.tried() or self._files.kept()
         own = before.own if before is not None else await self._own()
+        unit = (before.unit if before is not None else "") or await self._fingerprint()
         try:
-            return Remembered(command=Command.of(command), own=own)
+            return Remembered(command=Command.of(command), own=own, unit=unit)
         except ValidationError as error:
             raise ServerError(f"the command cannot be a unit's: {error.error_count()} words") from error
 

@@ -18,6 +18,12 @@ from daemon.profile.msprof import npu_holders
 
 _TITLE = re.compile(r"(?:VLLM|sglang)::|mindie", re.IGNORECASE)
 _MODULE = re.compile(r"vllm\.entrypoints|sglang\.launch_server")
+FIRST_NAMESPACE = "pid:[4026531836]"
+"""The kernel gives the process namespace of the host itself this fixed number (PROC_PID_INIT_INO)."""
+
+
+class EngineGone(HostError):
+    """The engine's process is not known: it is gone, or cannot be seen from here."""
 
 
 class OwnEngine:
@@ -28,10 +34,10 @@ class OwnEngine:
         self._engine_pid = engine_pid
 
     def processes(self) -> list[Process]:
-        """The engine's processes now, the main one first; raises `HostError` where it is not known."""
+        """The engine's processes now, the main one first; raises `EngineGone` where it is not known."""
         found = EngineTree(self._engine_pid).processes(self.files, 0.0)
         if not found:
-            raise HostError(UNKNOWN)
+            raise EngineGone(UNKNOWN)
         return found
 
     def threads(self) -> list[Thread]:
@@ -75,6 +81,28 @@ class OwnEngine:
             elif _is_engine(words):
                 found.append(f"process {pid} is {' '.join(words[:3]).strip()[:60]}")
         return found
+
+    def blind(self) -> str | None:
+        """Why other engines of this host may be here unseen, None where all of its processes can be looked into."""
+        proc = self.files.root / "proc"
+        try:
+            namespace = str((proc / "self/ns/pid").readlink())
+        except OSError:
+            namespace = "unknown"
+        if namespace != FIRST_NAMESPACE:
+            return (
+                "Trimtab sees the processes of a container only: run it on the host, or with the host's process "
+                "namespace (hostPID)"
+            )
+        for name in self.files.names("/proc"):
+            if name.isdecimal():
+                try:
+                    next((proc / name / "fd").iterdir(), None)
+                except PermissionError:
+                    return f"the open files of process {name} cannot be read: run Trimtab as root with CAP_SYS_PTRACE"
+                except OSError:
+                    continue
+        return None
 
     def _began(self, path: str) -> int | None:
         stat = read_stat(self.files, path)

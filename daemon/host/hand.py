@@ -45,7 +45,8 @@ class HostHand:
     """The host lane of one engine.
 
     `parts` are the knobs there are; `allowed` names those that may be changed; `others` tells of other engines on the
-    node, whose guards nobody here watches: while there is one, node-wide knobs are advice only.
+    node, whose guards nobody here watches: while there is one, node-wide knobs are advice only. So they are while
+    `blind` gives a reason why one could be there unseen.
     """
 
     def __init__(
@@ -54,10 +55,12 @@ class HostHand:
         *,
         allowed: Collection[str] = ENGINE_KNOBS,
         others: Callable[[], list[str]] = list,
+        blind: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._parts = parts
         self._allowed = frozenset(allowed)
         self._others = others
+        self._blind = blind
         self._found: dict[str, Mapping[str, Any]] = {}
         self._one_at_a_time = asyncio.Lock()
 
@@ -164,7 +167,11 @@ class HostHand:
     def _refusal(self, knob: str) -> str | None:
         if knob not in self._allowed:
             return f"{knob} is not among the knobs that may be changed: add it to host.knobs"
-        if HOST_KNOBS[knob].scope == "node" and (others := self._others()):
+        if HOST_KNOBS[knob].scope != "node":
+            return None
+        if (blind := self._blind()) is not None:
+            return f"{knob} is node-wide and another engine could be here unseen: {blind}"
+        if others := self._others():
             return (
                 f"{knob} is node-wide and another engine runs here ({'; '.join(others[:3])}): nobody here watches its "
                 "limits"

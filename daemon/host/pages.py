@@ -19,7 +19,7 @@ from collectors.host.files import IncompleteError
 from collectors.host.nodes import Node
 from collectors.host.numa_maps import Kind, lines_of, placed_mappings
 from collectors.host.tree import Process
-from daemon.host.engine import OwnEngine
+from daemon.host.engine import EngineGone, OwnEngine
 from daemon.host.kernel import Kernel, Statuses, ThreadGone
 from daemon.host.layout import roomiest, worth_a_trial
 from daemon.host.page_runs import PagedRange, in_parts, nodes_of, ranges_of, runs_of
@@ -65,8 +65,11 @@ class Pages:
         return tuple(f"node:{number}" for number in wanted if self._no_room(number, here) is None)
 
     def read(self, *, undo: bool = True) -> HostReading:
-        """Name the node that holds nearly all; the undo is the node of every page."""
-        here = self.bytes_by_node()
+        """Name the node that holds nearly all; the undo is the node of every page. Unknown without an engine."""
+        try:
+            here = self.bytes_by_node()
+        except EngineGone as gone:
+            return HostReading(self.knob, "engine", None, str(gone))
         total = sum(here.values())
         if total == 0:
             return HostReading(
@@ -101,7 +104,7 @@ class Pages:
 
     def restore(self, undo: Mapping[str, Any]) -> None:
         """Move every page that is still there back to its node; pages that came since stay where they are."""
-        for pid, start_ticks, mappings in undo["processes"]:
+        for pid, start_ticks, mappings in undo.get("processes", ()):
             for start, page_bytes, pages, runs in mappings:
                 part = PagedRange(start, page_bytes, pages)
                 self._move(pid, start_ticks, part, nodes_of(runs, pages))

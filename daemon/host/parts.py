@@ -55,7 +55,9 @@ def host_hand(
         Interrupts(files, threads.compute_cpus, lambda: bound_interrupts(binding())),
         *sysctl_settings(files),
     ]
-    return HostHand({part.knob: part for part in parts}, allowed=allowed, others=engine.others)
+    return HostHand(
+        {part.knob: part for part in parts}, allowed=allowed, others=engine.others, blind=engine.blind
+    )
 
 
 def bound_interrupts(binding: CpuBinding) -> frozenset[int]:

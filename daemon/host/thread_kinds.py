@@ -48,6 +48,11 @@ def known_threads(before: Iterable[Thread], now: Iterable[Thread], seconds: floa
     return found
 
 
+def drives_npu(role: str) -> bool:
+    """Whether a process of this role drives NPUs, as its title tells: a worker, or a core that may have none."""
+    return bool(_WORKER.search(role) or _CORE.search(role))
+
+
 def _drivers(threads: Iterable[Thread]) -> frozenset[int]:
     """The processes that drive NPUs: the workers; without any the engine core; without one, the process itself."""
     roles = {thread.pid: thread.role for thread in threads}

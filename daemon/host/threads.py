@@ -12,7 +12,7 @@ from change.host_knobs import AS_FOUND
 from collectors.host.binding import CpuBinding
 from collectors.host.cpulist import format_cpulist, parse_cpulist
 from collectors.host.engine_threads import Thread
-from daemon.host.engine import OwnEngine
+from daemon.host.engine import EngineGone, OwnEngine
 from daemon.host.kernel import Kernel, ThreadGone
 from daemon.host.layout import Split, read_siblings, split, usable, worth_a_trial
 from daemon.host.thread_kinds import KnownThread, known_threads
@@ -67,8 +67,11 @@ class Threads:
         return tuple(found)
 
     def read(self, *, undo: bool = True) -> HostReading:
-        """Name the placement in force; the undo is every thread's own CPUs."""
-        threads = self._engine.threads()
+        """Name the placement in force; the undo is every thread's own CPUs. Unknown without an engine."""
+        try:
+            threads = self._engine.threads()
+        except EngineGone as gone:
+            return HostReading(self.knob, "engine", None, str(gone))
         now = self._affinities(threads)
         bound = self.bound_by_engine()
         return HostReading(
@@ -100,13 +103,29 @@ class Threads:
                 self._place(thread.pid, thread.tid, thread.start_ticks, cpus)
 
     def restore(self, undo: Mapping[str, Any]) -> None:
-        """Give every thread that still lives its CPUs back, and those born since the CPUs of their process."""
-        wanted = {
-            (int(tid), int(start)): parse_cpulist(cpus)
-            for cpus, threads in undo["threads"]
-            for _, tid, start in threads
-        }
+        """Give every thread that still lives its CPUs back, and those born since the CPUs of their process.
+
+        Threads that are not found through the engine any more, as where its main process died, are known from the undo.
+        """
+        members = [
+            (pid, tid, start, parse_cpulist(cpus))
+            for cpus, threads in undo.get("threads", ())
+            for pid, tid, start in threads
+        ]
+        wanted = {(tid, start): cpus for _, tid, start, cpus in members}
+        try:
+            listed = self._restore_listed(wanted)
+        except EngineGone:
+            listed = frozenset()
+        for pid, tid, start, cpus in members:
+            if (tid, start) not in listed:
+                self._place(pid, tid, start, cpus)
+
+    def _restore_listed(self, known: Mapping[Key, frozenset[int]]) -> frozenset[Key]:
+        """Restore the threads of the engine's own processes; returns which these were at last."""
+        wanted = dict(known)
         ours: set[frozenset[int]] | None = None
+        threads: list[Thread] = []
         for _ in range(_ROUNDS):
             threads = self._engine.threads()
             now = self._affinities(threads)
@@ -114,10 +133,11 @@ class Threads:
                 ours = {cpus for key, cpus in now.items() if key in wanted}
             todo = self._to_restore(threads, now, wanted, ours)
             if not todo:
-                return
+                break
             for thread, cpus in todo:
                 wanted.setdefault(_key(thread), cpus)
                 self._place(thread.pid, thread.tid, thread.start_ticks, cpus)
+        return frozenset(map(_key, threads))
 
     def preview(self, value: str) -> list[str]:
         """What `write` would do, in words."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from change import host_steps
-from change.host import HostChange, HostError
+from change.host import HostChange, HostError, HostReading
 from change.host_steps import HostLocks
 from change.journal import Journal, Kind
 from change.lock import EngineLock, LockHeld, NodeLock
@@ -98,6 +98,37 @@ def test_an_entry_that_cannot_be_undone_stays_open_until_it_can(host: PlainHost,
     host.broken = set()
     assert [one.id for one in recover(host, journal)] == [entry.id]
     assert journal.open_entries("host") == []
+
+
+def test_a_knob_that_cannot_be_put_back_keeps_no_other_from_it(host: PlainHost, journal: Journal) -> None:
+    async def begin() -> None:
+        changes = [MEMORY, CALM, SPLIT]
+        await host_steps.begin_trial(host, journal, changes, boot_id="b1", actor="tune", now=1.0)
+        for one in changes:
+            await host.apply(one)
+
+    asyncio.run(begin())
+    host.broken = {"memory", "placement"}
+    with pytest.raises(HostError, match=r"placement cannot be set.*memory cannot be set"):
+        recover(host, journal)
+    assert host.values == CHANGED | {"swappiness": "60"}
+    host.broken = set()
+    recover(host, journal)
+    assert host.values == FOUND
+
+
+def test_a_rollback_needs_no_reading_of_a_knob_that_is_gone(host: PlainHost, journal: Journal) -> None:
+    change(host, journal, SPLIT, CALM)
+    read = host.read
+
+    async def gone(knob: str) -> HostReading:
+        found = await read(knob)
+        return HostReading(knob, found.scope, None, "the engine is gone") if knob == "placement" else found
+
+    host.read = gone  # type: ignore[method-assign]
+    entry = rollback(host, journal)
+    assert (entry.outcome, host.values["swappiness"]) == ("done", "60")
+    assert "placement was as_found and is unknown (the engine is gone)" in str(entry.reason)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from change.engine import EngineUnreachable, PluginAbsent
 from change.host_steps import recover_host
 from change.journal import Journal
-from change.lock import NodeLock
+from change.lock import EngineLock, LockHeld, NodeLock
 from collectors.history import History
 from daemon.campaigns import Campaigns
 from daemon.config import Config
@@ -211,6 +211,9 @@ class SharedHost:
     def node_lock(self, what: str) -> NodeLock:
         return NodeLock(self.folder, self.boot_id(), what)
 
+    def process_lock(self, what: str) -> EngineLock:
+        return EngineLock(self.folder, "process-100-1", what)
+
 
 class Daemonlike:
     """The daemon's campaigns over a simulated node with a host."""
@@ -267,6 +270,23 @@ def test_a_node_wide_knob_needs_the_node_for_itself(tmp_path: Path) -> None:
         await one.campaigns.start("act", None, one.node.now)
         await one.campaigns.stop("enough", one.node.now)
         one.host.node_lock("whoever comes next").acquire()
+
+    asyncio.run(story())
+
+
+def test_a_campaign_over_the_host_meets_whoever_holds_the_engines_process(tmp_path: Path) -> None:
+    async def story() -> None:
+        one = Daemonlike(tmp_path)
+        with (
+            one.host.process_lock("an order while the plugin was silent"),
+            pytest.raises(Refused, match="while the plugin was silent"),
+        ):
+            await one.campaigns.start("act", None, one.node.now)
+        await one.campaigns.start("act", None, one.node.now)
+        with pytest.raises(LockHeld, match="a campaign"):
+            one.host.process_lock("an order").acquire()
+        await one.campaigns.stop("enough", one.node.now)
+        one.host.process_lock("whoever comes next").acquire()
 
     asyncio.run(story())
 

@@ -21,7 +21,7 @@ from daemon.notices import Notices
 from store import open_store
 from store.models import Campaign
 from tests.change.plain_engine import PlainEngine
-from tests.daemon.host.laid import MAIN, WORKER, LaidHost
+from tests.daemon.host.laid import MAIN, LaidHost
 
 SPLIT = HostChange("placement", "split:4")
 
@@ -65,26 +65,6 @@ def test_what_a_dead_daemon_left_open_is_put_back_at_the_first_tick(
     assert journal.open_entries("host") == []
 
 
-@pytest.mark.parametrize("mode", ["act", "observe"])
-def test_a_promoted_placement_comes_back_on_an_engine_that_started_again(
-    laid: LaidHost, journal: Journal, tmp_path: Path, mode: str
-) -> None:
-    lane = lane_of(laid, journal, tmp_path)
-    watch = watch_of(lane, tmp_path, mode)
-
-    async def scene() -> bool:
-        await change_host(
-            laid.hand(), journal, [SPLIT], boot_id="b00t-1", kind="promotion", actor="tune", now=1.0
-        )
-        await watch.tick(2.0)
-        laid.tree.process(MAIN, "vllm", title="python3\0/usr/bin/vllm\0serve\0", start_ticks=700)
-        laid.tree.process(WORKER, "VLLM::Worker_TP", 200, title="VLLM::Worker_TP0\0", start_ticks=701)
-        await watch.tick(3.0)
-        return (await laid.hand().look("placement")).value == "split:4"
-
-    assert asyncio.run(scene()) == (mode == "act")
-
-
 def test_orders_wait_for_who_changes_the_engine(laid: LaidHost, journal: Journal, tmp_path: Path) -> None:
     lane = lane_of(laid, journal, tmp_path)
 
@@ -98,6 +78,23 @@ def test_orders_wait_for_who_changes_the_engine(laid: LaidHost, journal: Journal
         assert (await lane.apply([SPLIT], "cli", 2.0))["outcome"] == "done"
         assert (await lane.detach("cli", 3.0) or {})["outcome"] == "done"
         assert await lane.detach("cli", 4.0) is None
+
+    asyncio.run(scene())
+
+
+def test_two_orders_meet_though_the_plugin_answers_only_one_of_them(
+    laid: LaidHost, journal: Journal, tmp_path: Path
+) -> None:
+    engine = PlainEngine()
+    lane = HostLane(laid.hand(), engine, journal, tmp_path / "locks", lambda: MAIN, root=laid.tree.root)
+
+    async def scene() -> None:
+        for before, after in ((False, True), (True, False)):
+            engine.down = before
+            first = await lane.locks("the first")
+            engine.down = after
+            with first.holding(node_wide=False), pytest.raises(LockHeld, match="the first"):
+                await lane.apply([SPLIT], "cli", 1.0)
 
     asyncio.run(scene())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -92,11 +93,13 @@ def add_campaign(
     return number
 
 
-def add_entry(store: Store, boot: str, closed: float | None, engine: str = ENGINE) -> int:
+def add_entry(
+    store: Store, boot: str, closed: float | None, engine: str = ENGINE, kind: str = "manual", **more: Any
+) -> int:
     entry = JournalEntry(
         engine=engine,
         boot_id=boot,
-        kind="manual",
+        kind=kind,
         state="closed" if closed else "intended",
         outcome="done" if closed else None,
         intended=1.0,
@@ -104,6 +107,7 @@ def add_entry(store: Store, boot: str, closed: float | None, engine: str = ENGIN
         actor="cli",
         change={},
         undo={},
+        **more,
     )
     with store.session() as session:
         session.add(entry)
@@ -204,6 +208,21 @@ class TestForget:
         with store.reading() as session:
             assert [e.id for e in queries.journal(session)] == [standing, young, unfinished]
             assert [launch.boot_id for launch in session.query(Launch)] == ["b2"]
+
+    @pytest.mark.parametrize("lane", ["host", "cold"])
+    def test_a_change_that_stands_beyond_the_engines_boots_keeps_its_undo_and_its_campaign(
+        self, store: Store, lane: str
+    ) -> None:
+        add_launch(store, "b1", 1.0)
+        add_launch(store, "b2", 50.0)
+        campaign = add_campaign(store)
+        standing = add_entry(store, "n1", 10.0, kind="promotion", lane=lane, campaign_id=campaign)
+        taken_back = add_entry(store, "n1", 20.0, lane=lane)
+        add_entry(store, "n1", 30.0, kind="rollback", lane=lane, undoes=[taken_back])
+        add_entry(store, "n1", 40.0, kind="trial", lane=lane)
+        assert forget(store, before=500.0) == Forgotten(campaigns=0, journal_entries=3)
+        with store.reading() as session:
+            assert [e.id for e in queries.journal(session)] == [standing]
 
     def test_each_engine_keeps_its_newest_boot(self, store: Store) -> None:
         add_launch(store, "b1", 1.0)

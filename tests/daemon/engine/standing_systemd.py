@@ -170,6 +170,9 @@ elif plain[0] == "daemon-reload":
 elif plain[0] == "show":
     with State() as state:
         shown = {"LoadState": "loaded", "ControlGroup": "/system.slice/" + plain[1], **state}
+        shown["FragmentPath"] = "/etc/systemd/system/" + plain[1]
+        files = [file for place in ("etc", "run") for file in (root / place).rglob(plain[1] + ".d/*.conf")]
+        shown["DropInPaths"] = " ".join("/" + str(file.relative_to(root)) for file in sorted(files))
     asked = next(word for word in options if word.startswith("--property=")).partition("=")[2].split(",")
     for key in sorted(set(asked) & set(shown)):
         print(f"{key}={shown[key]}")

@@ -125,6 +125,25 @@ class TestSystemdServer(ServerContract):
 
         self.run(test)
 
+    def test_an_operators_later_edit_of_the_command_is_not_passed_over(self) -> None:
+        async def test(stand: Stand, server: object) -> None:
+            hand = stand.server()
+            await hand.stop(grace_seconds=20)
+            await hand.start(stand.other)
+            await hand.keep(stand.other)
+            unit = self.folder / "root/etc/systemd/system" / UNIT
+            text = unit.read_text()
+            unit.write_text(text + "# a remark\nNice=5\n")
+            assert await hand.objections() == []
+            unit.write_text(text.replace("ExecStart=", "ExecStart=/usr/bin/env "))
+            [said] = await stand.server().objections()
+            assert "was edited after Trimtab kept a command" in said
+            assert "90-trimtab.conf" in said
+            DropIns(UNIT, self.folder / "root").kept_file.unlink()
+            assert await hand.objections() == []
+
+        self.run(test)
+
     def test_what_is_written_is_for_its_owner_alone(self) -> None:
         async def test(stand: Stand, server: object) -> None:
             hand = stand.server()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from collectors.host.binding import CpuBinding
+from daemon.host.engine import FIRST_NAMESPACE
 from daemon.host.hand import HostHand
 from daemon.host.parts import host_hand
 from sim.host_kernel import LaidKernel
@@ -25,15 +26,17 @@ class LaidHost:
         self.tree = HostTree(root)
         self.kernel = LaidKernel(root)
         self.pauses = 0
+        self.main: int | None = MAIN
         self.binding = CpuBinding({})
         self._nodes()
         self._engine()
         self._settings()
+        self.namespace(FIRST_NAMESPACE)
 
     def hand(self, allowed: tuple[str, ...] = ALL_KNOBS, near: tuple[int, ...] = (4, 6)) -> HostHand:
         """A hand that has seen nothing yet, as after a restart of Trimtab."""
         return host_hand(
-            lambda: MAIN,
+            lambda: self.main,
             root=self.tree.root,
             kernel=self.kernel,
             allowed=allowed,
@@ -51,6 +54,13 @@ class LaidHost:
         """Every thread's CPUs."""
         tids = [int(path.name) for path in (self.tree.root / "proc").glob("[0-9]*/task/*")]
         return {tid: self.kernel.affinity(tid) for tid in tids}
+
+    def namespace(self, name: str) -> None:
+        """Let Trimtab run in this process namespace."""
+        link = self.tree.root / "proc/self/ns/pid"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(name)
 
     def work(self, pid: int, tid: int, name: str, seconds: float) -> None:
         """Let a thread have taken so much CPU time until now; its CPUs stay."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from change.host import HostChange, HostError
+from change.host_steps import change_host, rollback_host
+from change.journal import Journal
 from collectors.host.binding import parse_binding
 from daemon.host.files import FileRefused, HostFiles
+from store import open_store
 from tests.daemon.host.laid import LaidHost
 
 FILES = {
@@ -126,6 +130,34 @@ def test_a_process_with_an_npu_open_is_another_engine(laid: LaidHost) -> None:
         asyncio.run(laid.hand().apply(HostChange("swappiness", "0")))
 
 
+def test_in_a_container_node_wide_knobs_are_advice_for_another_engine_could_be_there_unseen(
+    laid: LaidHost,
+) -> None:
+    laid.namespace("pid:[4026532301]")
+    hand = laid.hand()
+    assert set(asyncio.run(hand.choices())) <= {"placement", "memory", "shared_memory"}
+    with pytest.raises(HostError, match="hostPID"):
+        asyncio.run(hand.apply(HostChange("swappiness", "0")))
+    assert laid.text("/proc/sys/vm/swappiness") == "60"
+    assert asyncio.run(hand.apply(HostChange("placement", "split:4"))).value == "split:4"
+
+
+def test_node_wide_knobs_are_advice_where_a_process_cannot_be_looked_into(
+    laid: LaidHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listdir = os.listdir
+
+    def closed(path: Path) -> list[str]:
+        if str(path).endswith("proc/900/fd"):
+            raise PermissionError(13, "Permission denied")
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", closed)
+    with pytest.raises(HostError, match="open files of process 900 cannot be read"):
+        asyncio.run(laid.hand().apply(HostChange("swappiness", "0")))
+    assert laid.text("/proc/sys/vm/swappiness") == "60"
+
+
 def test_the_way_back_is_open_beside_another_engine(laid: LaidHost) -> None:
     hand = laid.hand()
     was = asyncio.run(hand.read("swappiness"))
@@ -133,6 +165,27 @@ def test_the_way_back_is_open_beside_another_engine(laid: LaidHost) -> None:
     asyncio.run(hand.apply(HostChange("swappiness", "0")))
     laid.tree.process(800, "python3", title="VLLM::EngineCore\0")
     assert asyncio.run(hand.restore("swappiness", was.undo)).value == "60"
+
+
+def test_a_change_of_node_and_engine_is_taken_back_though_the_engine_is_gone(laid: LaidHost) -> None:
+    store = open_store("sqlite:///:memory:")
+    journal, hand = Journal(store, "http://127.0.0.1:8000"), laid.hand()
+    changes = [
+        HostChange("swappiness", "0"),
+        HostChange("placement", "split:4"),
+        HostChange("irq_placement", "off_compute"),
+    ]
+
+    async def scene() -> str | None:
+        await change_host(hand, journal, changes, boot_id="b00t-1", kind="manual", actor="cli", now=1.0)
+        laid.main = None
+        entry = await rollback_host(laid.hand(), journal, 1, 2.0, boot_id="b00t-1", actor="cli")
+        return entry.outcome
+
+    assert asyncio.run(scene()) == "done"
+    assert laid.text("/proc/sys/vm/swappiness") == "60"
+    assert laid.text("/proc/irq/26/smp_affinity_list") == "108-119"
+    store.close()
 
 
 def test_a_knob_that_is_not_allowed_is_neither_offered_nor_changed(laid: LaidHost) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +15,7 @@ from change.host import HostChange, HostError, HostReading
 from daemon.host import pages
 from daemon.host.hand import HostHand
 from daemon.host.page_runs import nodes_of, runs_of
-from tests.daemon.host.laid import WORKER, LaidHost
+from tests.daemon.host.laid import CORE, MAIN, OTHER_WORKER, WORKER, LaidHost
 
 
 def move(hand: HostHand, knob: str, value: str) -> HostReading:
@@ -104,3 +105,17 @@ def test_runs_tell_the_node_of_every_page_that_is_present(statuses: list[int]) -
     back = nodes_of(runs, len(there))
     assert all(back[i] == node for i, node in enumerate(statuses) if node >= 0)
     assert len(runs) <= 1 + sum(a != b for a, b in pairwise(statuses))
+
+
+def test_the_pages_of_an_engine_that_is_gone_are_unknown_and_their_way_back_is_no_failure(
+    laid: LaidHost,
+) -> None:
+    hand = laid.hand()
+    undo = asyncio.run(hand.read("memory")).undo
+    assert undo is not None
+    laid.main = None
+    for pid in (MAIN, CORE, WORKER, OTHER_WORKER):
+        shutil.rmtree(laid.tree.root / f"proc/{pid}")
+    reading = asyncio.run(hand.restore("memory", undo))
+    assert reading.value is None and "not known" in str(reading.reason)
+    assert asyncio.run(hand.read("shared_memory")).value is None

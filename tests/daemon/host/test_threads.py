@@ -76,6 +76,25 @@ def test_a_process_that_took_the_number_of_one_that_ended_is_not_touched(laid: L
     assert laid.affinities()[OTHER_WORKER] == COMPUTE
 
 
+def test_threads_that_outlive_the_engines_main_process_get_their_cpus_back(laid: LaidHost) -> None:
+    hand, before = laid.hand(), laid.affinities()
+    undo = undo_of(hand)
+    place(hand, "split:4")
+    laid.main = None
+    reading = asyncio.run(hand.restore("placement", undo))
+    assert laid.affinities() == before
+    assert reading.value is None and "not known" in str(reading.reason)
+
+
+def test_nothing_is_placed_or_offered_without_an_engine(laid: LaidHost) -> None:
+    laid.main = None
+    reading = asyncio.run(laid.hand().read("placement"))
+    assert (reading.value, reading.undo) == (None, None)
+    assert asyncio.run(laid.hand(("placement", "memory", "shared_memory")).choices()) == {}
+    with pytest.raises(HostError, match="not known"):
+        place(laid.hand(), "split:4")
+
+
 def test_as_found_is_put_back_by_name_too(laid: LaidHost) -> None:
     hand, before = laid.hand(), laid.affinities()
     undo_of(hand)
