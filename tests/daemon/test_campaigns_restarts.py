@@ -74,7 +74,11 @@ def test_a_host_that_does_not_take_its_promotion_again_is_said_and_ends_nothing(
             raise HostError("cpuset is gone")
 
     notices = Notices(lambda: START)
-    asyncio.run(after_restart(Gone(), notices)(START))
+
+    async def story() -> None:
+        await after_restart(Gone(), notices)(START)
+
+    asyncio.run(story())
     assert asked == [START] and notices.holds("host lane")
 
 
