@@ -169,6 +169,6 @@ def figures(found: list[Crash], failures: list[str]) -> str:
             f" half trials {sum(c.half_trials for c in found)}",
             f"trials that were cut short: {json.dumps([c.trial_values for c in found])}",
             f"failures of clients other than the closed gate's 503: "
-            f"{[f for f in failures if not f.startswith('ValueError: HTTP 503')][:5]}",
+            f"{[f for f in failures if not f.startswith('SentAway: HTTP 503')][:5]}",
         ]
     )

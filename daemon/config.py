@@ -118,7 +118,8 @@ class TuneSection(Section):
         default=240, description="length of a campaign"
     )
     restarts: Annotated[int, Field(ge=0, le=20)] = Field(
-        default=0, description="restarts a campaign may spend: 0, or 3 and more"
+        default=0,
+        description="restarts a campaign may spend: 0, or 3 and more; not together with `tune.knobs` of the host",
     )
     cold: ColdSection = ColdSection()
     canary: CanarySection = CanarySection()

@@ -52,7 +52,7 @@ def test_on_a_node_npu_smi_can_still_reach_the_driver() -> None:
 
 def test_a_daemon_that_ended_is_always_started_again_to_take_back_what_it_left() -> None:
     assert service(NODE)["Restart"] == ["always"]
-    assert service(NODE)["TimeoutStopSec"] == ["10min"]
+    assert service(NODE)["TimeoutStopSec"] == ["1h"]
     assert service(WRAP)["Restart"] == ["always"]
 
 

@@ -59,4 +59,4 @@ def test_a_kill_in_the_middle_of_a_trial_comes_back_by_itself(
     assert only.back_seconds <= crash.LEASE_SECONDS + 1.0
     assert only.gate_seconds <= crash.GATE_SECONDS + 1.0
     assert only.open_entries == 0 and only.half_trials == 0
-    assert not [text for text in failures if not text.startswith("ValueError: HTTP 503")]
+    assert not [text for text in failures if not text.startswith("SentAway: HTTP 503")]

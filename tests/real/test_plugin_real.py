@@ -8,6 +8,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -331,7 +332,8 @@ def test_hostile_requests_leave_the_engine_as_it_was(version: str, request: pyte
                     response = await client.request(url="/trimtab/v1/knobs", **more)
                 assert response.status_code == status, response.text
                 assert response.json()["error"]
-                assert await hot.state() == before
+                # Users' requests come and go meanwhile.
+                assert replace(await hot.state(), requests_inside=before.requests_inside) == before
             await asyncio.sleep(1)
         return traffic.report
 

@@ -54,5 +54,5 @@ def test_serve_takes_orders_only_in_a_folder_that_nobody_else_can_write(tmp_path
     config = Config.model_validate({"engine": {"run_dir": str(folder), "server": {"hand": "process"}}})
     assert guarded_folder(config) == folder
     folder.chmod(0o777)
-    with pytest.raises(ConfigError, match="writable for everybody"):
+    with pytest.raises(ConfigError, match="writable for nobody else"):
         guarded_folder(config)

@@ -6,7 +6,6 @@ namespace with a systemd of its own, is there to be used up.
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -20,12 +19,6 @@ from daemon.engine.unit_words import environment, exec_start
 from tests.change.server_contract import ServerContract, Stand
 from tests.change.standing_engine import EngineHouse
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(
-        os.environ.get("TRIMTAB_TEST_SYSTEMD") != "1", reason="TRIMTAB_TEST_SYSTEMD=1 lets it write units"
-    ),
-]
 UNIT = "trimtab-test@0.service"
 FILE = Path("/etc/systemd/system") / UNIT
 
