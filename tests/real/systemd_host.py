@@ -1,7 +1,7 @@
 """The hand `systemd` keeps the contract on a real systemd.
 
-It writes units below /etc/systemd/system, so it runs only where TRIMTAB_TEST_SYSTEMD=1 says that this host, or a
-namespace with a systemd of its own, is there to be used up.
+It writes units below /etc/systemd/system, so it is no part of the suite and runs only when it is named: on a host, or in
+a namespace with a systemd of its own, that is there to be used up.
 """
 
 from __future__ import annotations
