@@ -1,7 +1,7 @@
 """The hand `systemd` keeps the contract on a real systemd.
 
-It writes units below /etc/systemd/system, so it is no part of the suite and runs only when it is named: on a host, or in
-a namespace with a systemd of its own, that is there to be used up.
+It writes units below /etc/systemd/system, so it is no part of the suite and runs only when it is named: on a host that
+is there to be used up, or in a namespace with a systemd of its own.
 """
 
 from __future__ import annotations
