@@ -161,7 +161,7 @@ class CanaryTuning:
             case Restart():
                 await self._restart(now, mind, self._command)
             case Measure():
-                seen = Both(await self._canary.observe(now), await self._base.observe(now))
+                seen = Both(await self._canary.serving.observe(now), await self._base.serving.observe(now))
                 await self._advance(now, mind, seen)
             case Await():
                 await self._advance(now, mind, Checked(()))
@@ -212,8 +212,8 @@ class CanaryTuning:
             self._write(now, mind.events)
             mind.events.clear()
             if command != self._command and isinstance(command, Measure):
-                self._canary.measured_afresh()
-                self._base.measured_afresh()
+                self._canary.serving.begin()
+                self._base.serving.begin()
             self._command = command
             if mind.ended:
                 self.report = mind.final_report
@@ -232,7 +232,7 @@ class CanaryTuning:
         replica = self._base if command.base else self._canary
         if mind.stopping and not replica.restarting and command.kind != "rollback":
             unwanted = RestartResult("refused", "preflight", "the campaign is being stopped")
-            await self._advance(now, mind, Restarted(unwanted, await replica.state()))
+            await self._advance(now, mind, Restarted(unwanted, await replica.serving.state()))
             return
         asks = self._mode == "advise" and command.base and command.kind == "promotion"
         if asks and "promotion" not in self._approved:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from change.engine import EngineControl, EngineError, EngineState, RequestPage
+from change.engine import EngineControl
 from change.journal import Journal
 from change.restart.order import ColdLane, RestartResult
 from daemon.gauges import Gauges
 from daemon.held_values import HeldValues
-from tuner.messages import Observation
+from daemon.serving import Serving
 from tuner.outer.messages import Held, Hold, Restart, Restarted
 
 STATE_TRIES = 30
@@ -36,55 +36,17 @@ class Replica:
     ) -> None:
         self.control = control
         self.lane = lane
-        self._gauges = gauges
+        self.serving = Serving(control, gauges)
         self._moving = moving
         self._moved = moved
         self._values = HeldValues(control, journal)
         self._restarting: asyncio.Task[RestartResult] | None = None
         self._tries = 0
-        self._since = -1
 
     @property
     def restarting(self) -> bool:
         """Whether a restart of it is under way."""
         return self._restarting is not None
-
-    async def state(self) -> EngineState | None:
-        """What its plugin says, None where it cannot be asked."""
-        try:
-            return await self.control.state()
-        except EngineError:
-            return None
-
-    def measured_afresh(self) -> None:
-        """What finished before the next observation says nothing of it."""
-        self._since = -1
-
-    async def observe(self, now: float) -> Observation:
-        """Look at it once; `now` is in Unix seconds."""
-        state = await self.state()
-        page: RequestPage | None = None
-        if state is not None:
-            try:
-                page = await self.control.requests(max(self._since, 0))
-            except EngineError:
-                page = None
-        if page is not None:
-            if self._since < 0:
-                page = RequestPage(page.now, page.next_since, 0, (), page.gaps)
-            self._since = page.next_since
-        seen = self._gauges(now)
-        return Observation(
-            state,
-            page,
-            seen.running,
-            seen.waiting,
-            seen.temperature,
-            seen.watts,
-            seen.npus,
-            seen.errors,
-            seen.alert,
-        )
 
     async def hold(self, now: float, order: Hold, campaign: int | None) -> Held:
         """Put hot values in force."""
@@ -108,7 +70,7 @@ class Replica:
             await asyncio.sleep(0)
             return None
         result = self._restarting.result()
-        state = None if result.outcome == "down" else await self.state()
+        state = None if result.outcome == "down" else await self.serving.state()
         if state is None and result.outcome != "down" and self._tries < STATE_TRIES:
             self._tries += 1
             return None
