@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
-ROOMS := store collectors change tuner web daemon sim bench
+ROOMS := store collectors change tuner rules web daemon sim bench
 CODE := $(ROOMS) engine_plugin tests
 
 export PIP_ROOT_USER_ACTION := ignore

@@ -20,8 +20,10 @@ from daemon.sections.cold import ColdSection
 from daemon.sections.collect import CollectSection
 from daemon.sections.engine import EngineSection
 from daemon.sections.host_lane import HostSection
+from daemon.sections.playbooks import PlaybooksSection
 from daemon.sections.precision import PrecisionSection
 from daemon.sections.restart import RestartSection
+from daemon.sections.rules import AlertmanagerSection, RulesSection
 from tuner.outer.settings import OuterSettings
 from tuner.settings import QUANTILES, LatencyName, Limit, Objective, ObjectiveName, Slo, TuneSettings
 
@@ -253,6 +255,11 @@ class Config(Section):
     precision: PrecisionSection = PrecisionSection()
     collect: CollectSection = CollectSection()
     capture: CaptureSection = CaptureSection()
+    rules: RulesSection = RulesSection()
+    playbooks: PlaybooksSection = PlaybooksSection()
+    alertmanagers: list[AlertmanagerSection] = Field(
+        default=[], description="Alertmanagers that get every alert, and may post to /api/v1/alertmanager"
+    )
     web: WebSection = WebSection()
     store: StoreSection = StoreSection()
 

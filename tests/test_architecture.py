@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from tests.prepare import ROOT
 
 ROOMS = ("store", "collectors", "change", "tuner", "rules", "web", "daemon", "sim", "bench")
-"""Our top-level packages; `rules` is kept free for the second mind."""
+"""Our top-level packages; Each is a package."""
 
 LONGEST_MODULE_LINES = 400
 ENGINES = {"vllm", "vllm_ascend", "sglang", "trimtab_plugin"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
+import store.alert_models  # noqa: F401  (its tables belong to the metadata too)
 from store.models import Base
 
 context.configure(
