@@ -114,7 +114,7 @@ class TuneSection(Section):
         default=0.03, description="least gain worth a promotion, ratio"
     )
     max_regression: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.10, description="what another metric without a limit may lose, ratio"
+        default=0.10, description="what another metric without a limit may lose, ratio; 1: all of it"
     )
     minutes: Annotated[float, Field(gt=0, le=7 * 24 * 60)] = Field(
         default=240, description="length of a campaign"

@@ -73,8 +73,11 @@ class Limits:
         """Metrics that may not lose more than max_regression: none of a latency that is the objective or has a limit.
 
         Quantiles of one latency often move against each other; which of them matters is said by the objective and by
-        the limits. Tokens per second of an engine without a queue measure the demand, so there they are no loss.
+        the limits. Tokens per second of an engine without a queue measure the demand, so there they are no loss. With
+        a max_regression of 1 all of a metric may be lost: none is judged.
         """
+        if self.max_regression >= 1.0:
+            return []
         limited = {limit.metric for limit in self.slo.limits} | {
             name.split("_")[0] for name in self.scale.metrics
         }

@@ -31,3 +31,7 @@ def test_tokens_per_second_are_judged_only_where_they_do_not_measure_the_demand(
     assert "output_tokens_per_second" not in judged(Objective("itl"))
     assert "output_tokens_per_second" in judged(Objective("itl"), saturated=True)
     assert "output_tokens_per_second" not in judged(Objective("throughput"), saturated=True)
+
+
+def test_where_all_may_be_lost_nothing_is_judged() -> None:
+    assert Limits(scale(Objective("itl"), Slo(), saturated=True), Slo(), 1.0, True).judged() == []
