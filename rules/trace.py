@@ -20,7 +20,7 @@ from rules.readings import Matcher, Track
 MOST_VALUES = 1_000_000
 """Values that a trace may have in all; a day of readings in each second is 86,400 for a series."""
 
-_NUMBER = r"(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[Ii][Nn][Ff]|[Nn][Aa][Nn])"
+_NUMBER = r"(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[Ii][Nn][Ff]|[Nn][Aa][Nn])"
 _VALUE = re.compile(rf"(?P<first>[+-]?{_NUMBER})(?:(?P<step>[+-]{_NUMBER})?x(?P<times>\d+))?", re.ASCII)
 _MISSING = re.compile(r"_(?:x(?P<times>\d+))?", re.ASCII)
 
@@ -138,18 +138,12 @@ def read_values(text: str, most: int = MOST_VALUES) -> list[float | tuple[()] | 
             raise TraceError(f"{word[:40]!r} is no value: write 1, 0+10x5, 5x3, _, _x3 or stale")
         times = _times(value["times"], word) if value["times"] else 0
         _check_room(len(found) + times + 1, most)
-        step, current = _number(value["step"] or "0"), _number(value["first"])
+        step, current = float(value["step"] or 0.0), float(value["first"])
         found.append(current)
         for _ in range(times):
             current += step  # one after the other, with promtool's rounding
             found.append(current)
     return found
-
-
-def _number(text: str) -> float:
-    sign = -1.0 if text.startswith("-") else 1.0
-    digits = text.lstrip("+-")
-    return sign * (float(int(digits, 16)) if digits.lower().startswith("0x") else float(digits))
 
 
 def _times(text: str, word: str) -> int:
