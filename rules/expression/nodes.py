@@ -143,15 +143,6 @@ Node = (
 )
 
 
-def is_scalar(node: Node) -> bool:
-    """Whether the node's value is one number and not a vector."""
-    if isinstance(node, Number):
-        return True
-    if isinstance(node, Negate):
-        return is_scalar(node.operand)
-    return isinstance(node, Binary) and is_scalar(node.left) and is_scalar(node.right)
-
-
 def absent_labels(node: Node) -> Labels:
     """The labels that `absent` gives: those that the selector asks for with `=`, each asked for once."""
     if not isinstance(node, Selector):

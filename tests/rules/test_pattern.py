@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -73,7 +73,7 @@ def test_what_is_not_known_is_refused(pattern: str) -> None:
 
 
 def test_a_hostile_pattern_takes_no_time() -> None:
-    began = perf_counter()
+    began = process_time()
     for pattern in ("(x+x+)+y", "(x|x)*y", "(.*)*(.*)*(.*)*y", "(x?){60}x{60}y", "(a|x|ax)*y"):
         assert not Pattern(pattern).matches("x" * 5000)
-    assert perf_counter() - began < 2.0
+    assert process_time() - began < 2.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import example, given
@@ -49,10 +49,11 @@ from rules.trace import TraceReadings
         ('a{größe="1"}', "out of place", 4),
         ('a{b=~"(?P<x>c)"}', r"\(\?: is known", 2),
         ('a{b=~"c{,3}"}', "no repeat", 2),
-        ("a +", "not an expression", None),
-        ("unknown(a)", "unknown function", None),
+        ("a +", "something is missing", 3),
+        ("a b c", "out of order", None),
+        ("1 + unknown(a)", "unknown function", 4),
         ("1 > 2", "BOOL", None),
-        ("rate(a)", "expected type matrix", None),
+        ("1 + rate(a)", "expected type matrix", 4),
         ("", "empty", None),
         ("# only a remark", "no expression", None),
     ],
@@ -62,7 +63,8 @@ def test_what_is_not_supported_is_named_with_its_place(text: str, words: str, po
         parse(text)
     assert refused.value.position == position
     if position is not None:
-        assert f"at character {position + 1}" in str(refused.value)
+        where = f"at character {position + 1}" if position < len(text) else "at its end"
+        assert where in str(refused.value)
 
 
 HOSTILE = {
@@ -90,29 +92,29 @@ HOSTILE = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_text_is_refused_quickly(kind: str) -> None:
-    began = perf_counter()
+    began = process_time()
     with pytest.raises(ExpressionError) as refused:
         parse(HOSTILE[kind])
-    assert perf_counter() - began < 1.0
+    assert process_time() - began < 1.0
     assert len(str(refused.value)) < 600, "the message does not repeat the text"
 
 
 def test_a_pattern_that_other_matchers_choke_on_is_matched_in_a_moment() -> None:
     bomb = TraceReadings.from_input_series([{"series": f'a{{b="{"x" * 2000}!"}}', "values": "1"}], 10.0)
-    began = perf_counter()
+    began = process_time()
     assert parse('a{b=~"(x+x+)+y"}').evaluate(bomb, 0.0) == []
     assert parse('a{b=~"(x*)*(.*)*(x|.)*!"}').evaluate(bomb, 0.0) != []
-    assert perf_counter() - began < 1.0
+    assert process_time() - began < 1.0
 
 
 def test_an_evaluation_that_looks_at_too_much_is_stopped() -> None:
     series = [{"series": f'a{{n="{n}"}}', "values": "1x4000"} for n in range(50)]
     readings = TraceReadings.from_input_series(series, 1.0)
     expression = parse(" + ".join(["sum(max_over_time(a[1h]))"] * 40))
-    began = perf_counter()
+    began = process_time()
     with pytest.raises(EvaluationError, match="2,000,000 readings"):
         expression.evaluate(readings, 3600.0)
-    assert perf_counter() - began < 10.0
+    assert process_time() - began < 10.0
     with pytest.raises(EvaluationError, match="elements"):
         evaluate(parse("a or a").root, readings, 0.0, Budget(elements=120))
 
