@@ -229,6 +229,16 @@ def test_a_scalar_is_one_point_without_labels() -> None:
     assert parse("1 + 1").evaluate(TRACE, 0.0) == [Point((), 2.0)]
 
 
+def test_a_scalar_is_told_from_a_vector() -> None:
+    assert all(parse(text).is_scalar for text in ("1", "-(2 ^ 3)", "1 > bool time()"))
+    assert not any(parse(text).is_scalar for text in ("g", "vector(1)", "g + 1", "-g", "sum(g)"))
+
+
+def test_the_time_is_that_of_the_evaluation() -> None:
+    assert parse("time()").evaluate(TRACE, 1_700_000_000.5) == [Point((), 1_700_000_000.5)]
+    assert value('time() - limit{npu="0"} > 30', 90.0) == {"npu=0": 40.0}
+
+
 def test_points_come_without_the_metrics_name() -> None:
     assert parse('limit{npu="0"}').evaluate(TRACE, 0.0) == [Point(labels(npu="0"), 50.0)]
 

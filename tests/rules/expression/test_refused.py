@@ -20,7 +20,7 @@ from rules.trace import TraceReadings
         ("1 + topk(3, a)", "topk is not supported", 4),
         ("a + irate(b[5m])", "irate is not supported", 4),
         ("delta(a[5m])", "delta is not supported", 0),
-        ("time() - a", "time is not supported", 0),
+        ("hour() - a", "hour is not supported", 0),
         ('label_replace(a, "b", "c", "d", "e")', "text belongs after", 17),
         ("max_over_time(a[5m:1m])", "subqueries", 18),
         ("rate(a[5m])[1h:]", "subqueries", 14),
