@@ -49,7 +49,9 @@ def _hot_value(value: object) -> object:
         return value
     if isinstance(value, str) and (_FACTOR.fullmatch(value) or _VARIABLE.fullmatch(value)):
         return value
-    raise ValueError(f'{str(value)[:60]!r} is neither a number, nor "x0.5" (times the value in force), nor a variable')
+    raise ValueError(
+        f'{str(value)[:60]!r} is neither a number, nor "x0.5" (times the value in force), nor a variable'
+    )
 
 
 HotKnob = Annotated[str, AfterValidator(lambda name: _known(name, HOT_KNOBS, "hot"))]

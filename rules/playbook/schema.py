@@ -109,7 +109,9 @@ class Verify(_Step):
     @model_validator(mode="after")
     def _in_time(self) -> Verify:
         if self.for_ > self.within:
-            raise ValueError(f"for ({self.for_:g} s) is longer than within ({self.within:g} s): it can never hold")
+            raise ValueError(
+                f"for ({self.for_:g} s) is longer than within ({self.within:g} s): it can never hold"
+            )
         return self
 
 
