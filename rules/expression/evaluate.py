@@ -21,6 +21,7 @@ from rules.expression.nodes import (
     RangeCall,
     Selector,
     SetOperation,
+    Time,
     VectorOf,
 )
 from rules.expression.rate import Window
@@ -46,6 +47,8 @@ class _Evaluation:
         """The value of any node."""
         if isinstance(node, Number):
             return node.value
+        if isinstance(node, Time):
+            return self._now
         if isinstance(node, Binary):
             return self._binary(node)
         if isinstance(node, Negate):
@@ -93,7 +96,7 @@ class _Evaluation:
         for track in self._readings.tracks(node.name, node.matchers, start, end):
             self._budget.take_points(1)
             if not track.ended and len(track.values):
-                found.append(Point(with_name(node.name, track.labels), float(track.values[-1])))
+                found.append(Point(with_name(node.name, track.labels), track.values[-1]))
         return found
 
     def _over_range(self, node: RangeCall) -> Vector:

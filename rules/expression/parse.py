@@ -29,6 +29,7 @@ from rules.expression.nodes import (
     Selector,
     SetOp,
     SetOperation,
+    Time,
     VectorOf,
     absent_labels,
 )
@@ -46,7 +47,7 @@ _MATCH_OPS: dict[str, MatchOp] = {
     str(promql_parser.MatchOp.NotRe): "!~",
 }
 _RANGE_FUNCTIONS: tuple[str, ...] = get_args(RangeFunction)
-FUNCTIONS = (*_RANGE_FUNCTIONS, "histogram_quantile", "absent", "vector")
+FUNCTIONS = (*_RANGE_FUNCTIONS, "histogram_quantile", "absent", "vector", "time")
 """Every function that is supported."""
 AGGREGATIONS: tuple[str, ...] = get_args(AggregateOp)
 """Every aggregation that is supported."""
@@ -60,14 +61,24 @@ def parse(text: str) -> Expression:
 
 def _syntax(scanned: Scanned) -> promql_parser.Expr:
     try:
-        return cast(promql_parser.Expr, promql_parser.parse(scanned.text))
+        return promql_parser.parse(scanned.text)
     except Exception as error:
-        raise ExpressionError(f"not an expression: {_first_line(error)}") from error
+        raise _misread(scanned, _first_line(error)) from error
     except BaseException as error:
         # What goes wrong inside of the parser itself comes as an exception that `Exception` does not catch.
         if type(error).__name__ != "PanicException":
             raise
         raise ExpressionError(f"the parser gave up on it: {_first_line(error)}") from error
+
+
+def _misread(scanned: Scanned, reason: str) -> ExpressionError:
+    """The parser's own words, pointing at what they quote; it has none for text that only ends too early."""
+    if reason == "invalid promql query":
+        if scanned.tokens and scanned.tokens[-1].kind == "sign" and scanned.tokens[-1].text not in ")]}":
+            return ExpressionError("something is missing", scanned.text, len(scanned.text))
+        return ExpressionError("something is missing or out of order")
+    quoted = re.search(r"'([^']+)'", reason)
+    return scanned.error(f"not an expression: {reason}", *(quoted.groups() if quoted else ()))
 
 
 def _first_line(error: BaseException) -> str:
@@ -158,6 +169,8 @@ class _Reader:
                 f"the function {name} is not supported; there are {', '.join(FUNCTIONS)}", name
             )
         arguments = list(given.args)
+        if name == "time":
+            return Time()
         if name == "vector":
             return VectorOf(self.read(arguments[0], depth))
         if name == "absent":
