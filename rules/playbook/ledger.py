@@ -72,16 +72,14 @@ class Ledger:
             self.ended = now
         elif self.started is None and state != "queued":
             self.started = now
+        self.note(now, "state", f"{state}: {reason}" if reason else state)
         self.tell(now)
 
-    def tell(self, now: float, told: str | None = None) -> None:
-        """Say in which state it is, and why; `told` is why where there is no reason."""
-        why = self.reason or told
-        self.note(now, "state", f"{self.state}: {why}" if why else self.state)
-        changed = RunChanged(
-            self.run_id, now, self.playbook, self.target, self.state, self.reason, self.cause
+    def tell(self, now: float) -> None:
+        """Say in which state it is."""
+        self.out.append(
+            RunChanged(self.run_id, now, self.playbook, self.target, self.state, self.reason, self.cause)
         )
-        self.out.append(changed)
 
     def call(self) -> int:
         """A number for the next command."""
