@@ -129,7 +129,8 @@ def _place(loc: tuple[str | int, ...]) -> tuple[Keys, type[BaseModel] | None]:
         elif part in _UNION_MEMBERS or "(" in part:
             continue
         elif part == "arguments" and model is not None:
-            inner = model.model_fields["arguments"].annotation
+            field = model.model_fields.get(part)
+            inner = None if field is None else field.annotation
             keys.append(part)
             model = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
             continue

@@ -174,7 +174,9 @@ class Playbooks(RuleBasedStateMachine):
         stand.engine.refuses = {"set_knobs": "no plugin"} if what == "refuses" else {}
         stand.engine.stuck = what == "stuck"
         self.stuck = self.stuck or stand.engine.stuck
-        stand.lost = {"lose the act": {DoAct}, "lose the plan": {PlanAct}}.get(what, set())
+        stand.lost = set()
+        if what.startswith("lose"):
+            stand.lost.add(DoAct if what == "lose the act" else PlanAct)
         stand.delay = what == "late"
         stand.stopped = "paused" if what == "stop" else None
         mode, stand.mode = stand.mode, "observe" if what == "observe" else stand.mode

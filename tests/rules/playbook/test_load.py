@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rules.actions import ACTION_KINDS
 from rules.playbook import PlaybookError, load, read, schema
-from rules.playbook.schema import Act
+from rules.playbook.schema import ENDS, KINDS, Act
 from tests.prepare import ROOT
 from tests.rules.playbook.stand import HOT
 
@@ -175,3 +182,45 @@ def test_the_schema_names_every_step_and_action() -> None:
     for word in ("check", "capture", "diagnose", "act", "verify", "expand_batch", "traffic_away"):
         assert f'"{word}"' in text
     assert '"for"' in text
+
+
+PLAIN = yaml.safe_load(re.sub(r"\b(yes|no):", r'"\1":', EXAMPLE[1] if EXAMPLE else ""))
+WORDS = [
+    *KINDS,
+    *ENDS,
+    *ACTION_KINDS,
+    "name",
+    "arguments",
+    "steps",
+    "for",
+    "kind",
+    "${npu}",
+    "5min",
+    "hot",
+    "",
+    "(",
+    "'",
+]
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(WORDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(data=st.data())
+def test_whatever_stands_there_is_a_playbook_or_a_mistake(data: st.DataObject) -> None:
+    whole = copy.deepcopy(PLAIN)
+    place: Any = whole
+    while isinstance(place, dict | list) and place:
+        key: Any = data.draw(
+            st.sampled_from(list(place) if isinstance(place, dict) else list(range(len(place))))
+        )
+        if data.draw(st.booleans()):
+            place[key] = data.draw(VALUES)
+            break
+        if isinstance(place, dict) and data.draw(st.booleans()):
+            place[data.draw(st.sampled_from(WORDS))] = data.draw(VALUES)
+        place = place[key]
+    with contextlib.suppress(PlaybookError):
+        read(yaml.safe_dump(whole), "p.yaml")
