@@ -99,9 +99,11 @@ def _checked(
 
 
 def _explain(mistake: Any, document: Document, name: str) -> str:
-    path, model = _place(mistake["loc"])
     if mistake["type"] == "extra_forbidden":
-        return _told(name, document, path, f"unknown key{_suggestion(str(path[-1]), model)}")
+        *above, wrong = mistake["loc"]  # whatever the key is called, it is one of the file
+        path, model = _place(tuple(above))
+        return _told(name, document, (*path, wrong), f"unknown key{_suggestion(str(wrong), model)}")
+    path, _ = _place(mistake["loc"])
     message = mistake["msg"].removeprefix("Value error, ")
     if mistake["type"] == "missing":
         return _told(name, document, path, "is missing")

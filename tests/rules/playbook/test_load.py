@@ -157,6 +157,8 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("- a", "must be a list of playbooks"),
         ("", "must be a list of playbooks"),
         ("playbooks: {}", "playbooks"),
+        ("int: 1\nplaybooks: []", "p.yaml:1: int: unknown key"),
+        ("playbooks: []\n(: 1", "p.yaml:2: (: unknown key"),
         ("playbooks: [1, null, x]", "playbooks[0]"),
         (flow(f'name: a, check: "{"(" * 900}1{")" * 900} > 0"'), "check"),
         (flow(f'name: a, check: "{"x" * 3000}"'), "at most 2000 characters"),
