@@ -280,7 +280,8 @@ class Runner:
         except StoreError as error:
             self._trouble = str(error)
         else:
-            self._entries = [entry for entry in self._entries if entry.live]
+            # What has ended, but has not said so yet, is walked once more.
+            self._entries = [entry for entry in self._entries if entry.live or entry.kept.ledger.out]
 
     def _again(self, now: float, kept: Kept) -> None:
         restarts = int(kept.memory.get("restarts", 0)) + 1
