@@ -110,7 +110,7 @@ async def ttft_p50(engine: RealEngine, rate: float, seconds: float, seed: int) -
 
 
 async def fair_rate(engine: RealEngine) -> float:
-    """Requests per second that are `LOAD` of what the server finishes now while `AT_ONCE` requests always wait for it."""
+    """Requests per second: `LOAD` of what the server finishes while `AT_ONCE` of them always wait for it."""
     began = time.monotonic()
     done = await Traffic(engine, 100.0, seed=0, at_once=AT_ONCE).run(CAPACITY_SECONDS)
     rate = LOAD * done.succeeded / (time.monotonic() - began)

@@ -28,7 +28,6 @@ CONFIG: dict[str, Any] = {
     "attention_bias": False,
     "tie_word_embeddings": True,
     "use_sliding_window": False,
-    # Half precision is emulated, and several times slower, on a CPU without its instructions.
     "torch_dtype": "float32",
     "vocab_size": VOCABULARY,
     "bos_token_id": 0,
