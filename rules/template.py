@@ -44,18 +44,17 @@ class Template:
 def parse(text: str) -> Template:
     """Read a text. Raises `TemplateError` for any other action in it."""
     pieces, holes, begun = [], [], 0
-    for action in _ACTION.finditer(text):
-        pieces.append(text[begun : action.start()])
-        holes.append(action["label"])
-        begun = action.end()
-    pieces.append(text[begun:])
-    for piece in pieces:
-        place = piece.find("{{")
-        if place >= 0:
-            given = piece[place : place + 40]
+    while (place := text.find("{{", begun)) >= 0:
+        action = _ACTION.match(text, place)
+        if action is None:
+            given = text[place : place + 40]
             raise TemplateError(
                 f"{given!r} is not understood: only {{{{ $labels.NAME }}}} and {{{{ $value }}}} are filled in"
             )
+        pieces.append(text[begun:place])
+        holes.append(action["label"])
+        begun = action.end()
+    pieces.append(text[begun:])
     return Template(text, tuple(pieces), tuple(holes))
 
 
