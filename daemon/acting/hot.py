@@ -143,7 +143,7 @@ class ExpandBatch:
         names = [name for name in BATCH_LIMITS if name in state.values]
         if not names:
             raise ActionRefused("this engine has no batch limit that can be changed while it runs")
-        values = wanted({name: f"x{by:g}" for name in names}, state)
+        values = wanted(dict.fromkeys(names, f"x{by:g}"), state)
         plan = self._hot.planned(state, self._within_proved(values, state), context)
         return Plan(f"{plan.text} (KV cache {usage:.0%} full)", plan.blast, plan.reversible, plan.undo)
 

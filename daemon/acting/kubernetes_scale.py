@@ -29,7 +29,9 @@ class DeploymentScale:
             except Conflict:
                 continue
             return
-        raise ServerError(f"Deployment {self._name} is being changed by somebody else all the time: try again")
+        raise ServerError(
+            f"Deployment {self._name} is being changed by somebody else all the time: try again"
+        )
 
     async def _read(self) -> tuple[int, str | None]:
         found = await self._api.workload("Deployment", self._name)

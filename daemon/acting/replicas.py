@@ -85,7 +85,9 @@ class TrafficAway:
     async def undo(self, undo: Mapping[str, Any], context: RunContext, now: float) -> Outcome:
         """Run the other hook."""
         if not self._hooks.traffic_back:
-            return Outcome(False, "playbooks.hooks.traffic_back is not configured any more: bring it back by hand")
+            return Outcome(
+                False, "playbooks.hooks.traffic_back is not configured any more: bring it back by hand"
+            )
         return await self._hooked.run(self._hooks.traffic_back, context, self._hooks.timeout_seconds)
 
 
