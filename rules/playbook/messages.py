@@ -1,7 +1,7 @@
 """What goes into the walks of playbooks, and what comes out.
 
-Each command that wants an answer carries `run_id` and `call`, a number that the run gives out once; its `Result` carries
-them back. A result that nobody waits for any more is written down and changes nothing.
+Each command that wants an answer carries `run_id` and `call`, a number that the run gives out once; its `Result`
+carries them back. A result that nobody waits for any more is written down and changes nothing.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class TakeCapture:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line of a run's audit, with the figures it saw. The runner has written it down; it is handed out to be told."""
+    """One line of a run's audit, with the figures it saw: written down already, handed out to be told."""
 
     run_id: int
     time: float

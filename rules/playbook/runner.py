@@ -67,7 +67,7 @@ class Runner:
         raise NotImplementedError
 
     def take(self, triggers: Iterable[Trigger], now: float) -> None:
-        """Note why playbooks should walk; the next tick writes each down once for its fingerprint, start and playbook."""
+        """Note why playbooks should walk; the next tick writes down each new one."""
         raise NotImplementedError
 
     def resolved(self, fingerprint: str, now: float) -> None:
