@@ -26,10 +26,8 @@ from daemon.config import Config
 from daemon.doctor.bundle import Redactor, known_secrets
 from daemon.engine_process import EngineProcess
 from daemon.host_lane import HostLane
-from daemon.modes import Modes
 from daemon.notices import Notices
 from daemon.profile.taking import bounds_of, take
-from daemon.wall_clock import WallClock
 from rules.actions import ActionKind
 
 
@@ -38,12 +36,12 @@ def acting_hands(
     control: EngineControl,
     journal: Journal,
     history: History,
-    modes: Modes,
     notices: Notices,
     *,
     campaigns: Campaigning,
     host: HostLane,
     cold: Cold | None,
+    quiet: QuietTimes,
     sink: NoticeSink | None = None,
 ) -> ActingHands:
     """The hands of the running daemon; `sink` are the webhooks of `rules.webhooks`."""
@@ -53,14 +51,7 @@ def acting_hands(
         "set_knobs": hot,
         "expand_batch": ExpandBatch(hot, journal, history),
         "set_host": HostValues(host, journal),
-        "restart": RestartEngine(
-            cold,
-            control,
-            journal,
-            QuietTimes(config.engine.restart, history),
-            WallClock(),
-            stopped=modes.stopped,
-        ),
+        "restart": RestartEngine(cold, control, journal, quiet),
         "scale_up": ScaleUp(
             hooks,
             config.playbooks.scale,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from rules.actions import Action, Outcome, Plan
 
@@ -41,13 +41,4 @@ class Deed(Protocol):
 
     async def undo(self, undo: Mapping[str, Any], context: RunContext, now: float) -> Outcome:
         """Put back what stood before; twice is as good as once."""
-        ...
-
-
-@runtime_checkable
-class Patient(Protocol):
-    """A deed whose time may have to come first."""
-
-    async def wait(self, action: Action) -> None:
-        """Return once it may be made; nothing is held or changed meanwhile. Raises `ActionRefused`."""
         ...

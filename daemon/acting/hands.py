@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from daemon.acting.captures import Captures
-from daemon.acting.deed import Deed, Patient, RunContext
+from daemon.acting.deed import Deed, RunContext
 from daemon.acting.preempt import Preempt
 from rules.actions import (
     Action,
@@ -51,8 +51,6 @@ class ActingHands:
     async def act(self, action: Action, plan: Plan, now: float) -> Outcome:
         """See `Hands`; a running trial is ended first, and what came of that is told."""
         deed = self._deed(action)
-        if isinstance(deed, Patient):
-            await deed.wait(action)
         async with self._turn:
             ended = await self._clear(deed, now)
             try:

@@ -26,7 +26,7 @@ class HostValues:
         self._journal = journal
 
     async def plan(self, action: Action, context: RunContext, now: float) -> Plan:
-        """Say from what to what; refused for a knob that this host has not, or that the configuration does not allow."""
+        """Say from what to what; refused for a knob that this host has not, or that is not allowed."""
         asked = _changes(action.arguments)
         before: dict[str, str | None] = {}
         try:
@@ -83,9 +83,13 @@ def _changes(values: Mapping[str, Any]) -> list[HostChange]:
     if not values:
         raise ActionRefused("the action names no knob: give at least one, as in {placement: nearest}")
     try:
-        return [parse_change(f"{knob}={value}") for knob, value in values.items()]
+        return [parse_change(f"{knob}={_text(value)}") for knob, value in values.items()]
     except ValueError as error:
         raise ActionRefused(str(error)) from error
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _knobs(change: Mapping[str, Any]) -> set[str]:

@@ -1,4 +1,4 @@
-"""A playbook goes before a trial: the campaign has two seconds to put the incumbent back, then it is put back for it."""
+"""A playbook goes before a trial: the campaign has two seconds to put the incumbent back, then it is done for it."""
 
 from __future__ import annotations
 

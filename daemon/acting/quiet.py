@@ -55,8 +55,8 @@ class QuietTimes:
                 found.append((sum(values) / len(values), middle.hour))
         if len(found) < LEAST_HOURS:
             raise Unknown(
-                f"the load of only {len(found)} of the last {DAY_HOURS} hours is known, so that nobody can say which is "
-                "the quietest: set engine.restart.window"
+                f"the load of only {len(found)} of the last {DAY_HOURS} hours is known, so that nobody can say which "
+                "is the quietest: set engine.restart.window"
             )
         return min(found)[1]
 

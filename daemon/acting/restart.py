@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
-from change.clock import Clock
 from change.engine import EngineControl, EngineError, PluginAbsent
 from change.journal import Journal
 from change.restart.order import RestartResult
@@ -24,7 +23,6 @@ ANSWER_SECONDS = 2.0
 """An engine answers its plugin between two steps: one that does not within this runs no step."""
 TOKEN_SECONDS = 10.0
 """Without a plugin: how long one token may take before the engine counts as stalled."""
-LOOK_SECONDS = 15.0
 NO_HAND = "nothing here may restart the engine: say how it is started in engine.server.hand"
 
 Condition = Literal["dead", "stalled", "serving"]
@@ -44,24 +42,22 @@ class RestartEngine:
         control: EngineControl,
         journal: Journal,
         quiet: QuietTimes,
-        clock: Clock,
         *,
-        stopped: Callable[[float], str | None] = lambda now: None,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`stopped` says why nothing may be done (pause, kill-switch); `timer` counts the seconds that are told."""
+        """`timer` counts the seconds that are told."""
         self._cold = cold
         self._control = control
         self._journal = journal
         self._quiet = quiet
-        self._clock = clock
-        self._stopped = stopped
         self._timer = timer
 
     async def plan(self, action: Action, context: RunContext, now: float) -> Plan:
         """Say with what and when; refused without a hand, during another restart, or with a flag that cannot work."""
         cold = self._hand()
-        settings, when = _settings(action), _when(action)
+        settings = _settings(action)
+        if _when(action) == "quietest":
+            self._wait_for_quiet(now)
         if cold.running:
             raise ActionRefused("a restart is under way already: it is waited for, not doubled")
         try:
@@ -71,15 +67,8 @@ class RestartEngine:
         problems = await cold.problems(settings) if settings else []
         if problems:
             raise ActionRefused("; ".join(problems))
-        how = _words(settings)
-        if when == "now":
-            hurry = {
-                "dead": ", which has ended",
-                "stalled": ", which answers nothing, without waiting for it",
-            }
-            text = f"restart the engine{hurry.get(condition, '')} {how}, now"
-        else:
-            text = f"restart the engine {how} in {self._waiting(action, now)}"
+        hurry = {"dead": ", which has ended,", "stalled": ", which answers nothing, without waiting for it"}
+        text = f"restart the engine{hurry.get(condition, '')} {_words(settings)}"
         undo = {"actor": context.actor, "settings": settings} if settings else None
         return Plan(f"{text}; its users wait meanwhile", "engine", undo is not None, undo)
 
@@ -142,40 +131,17 @@ class RestartEngine:
             return "stalled"
         return "serving"
 
-    # ------------------------------------------------------------------ when
-
-    def _waiting(self, action: Action, now: float) -> str:
+    def _wait_for_quiet(self, now: float) -> None:
+        """Refuse what can wait until it is quiet; `PlaybookDriver` has the playbook walk again then."""
         try:
-            name, begins = self._quiet.name(now), self._quiet.next(now)
+            begins, name = self._quiet.next(now), self._quiet.name(now)
         except Unknown as error:
             raise ActionRefused(str(error)) from error
-        wait = begins - now
-        if wait > action.timeout_seconds:
+        if begins > now:
             raise ActionRefused(
-                f"{name} begins in {wait / 3600:.1f} h, and this step waits {action.timeout_seconds / 3600:.1f} h at "
-                "most: give it a longer timeout"
+                f"this restart waits for {name}, which begins in {(begins - now) / 3600:.1f} h: the playbook walks again "
+                "then, if the alert still fires"
             )
-        return name
-
-    async def wait(self, action: Action) -> None:
-        """Let time pass until it is quiet; raises `ActionRefused` when that takes too long, or nothing may be done."""
-        if _when(action) == "now":
-            return
-        began = self._clock.now()
-        while True:
-            here = self._clock.now()
-            try:
-                left = self._quiet.next(here) - here
-            except Unknown as error:
-                raise ActionRefused(str(error)) from error
-            if left <= 0:
-                return
-            if here + left - began > action.timeout_seconds:
-                raise ActionRefused("the quiet time did not come within this step's timeout")
-            stopped = self._stopped(here)
-            if stopped is not None:
-                raise ActionRefused(f"nothing is done while waiting for the quiet time: {stopped}")
-            await self._clock.sleep(min(left, LOOK_SECONDS))
 
 
 async def _within(seconds: float, ask: Callable[[], Awaitable[bool]]) -> bool:
