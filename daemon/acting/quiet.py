@@ -44,6 +44,16 @@ class QuietTimes:
             at += LOOK_AHEAD_SECONDS - at % LOOK_AHEAD_SECONDS
         raise Unknown("no quiet time comes within a day: see engine.restart.window")
 
+    def began(self, now: float) -> float | None:
+        """Return when the quiet time of now began, to the minute; None if it is not quiet. Raises `Unknown`."""
+        quiet = self._test(now)
+        if not quiet(now):
+            return None
+        at = now - now % LOOK_AHEAD_SECONDS
+        while quiet(at - LOOK_AHEAD_SECONDS) and at > now - DAY_HOURS * HOUR_SECONDS:
+            at -= LOOK_AHEAD_SECONDS
+        return at
+
     def quietest_hour(self, now: float) -> int:
         """The hour of the day (local) with the fewest running requests in the last 24 hours; raises `Unknown`."""
         found: list[tuple[float, int]] = []

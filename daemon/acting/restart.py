@@ -139,8 +139,8 @@ class RestartEngine:
             raise ActionRefused(str(error)) from error
         if begins > now:
             raise ActionRefused(
-                f"this restart waits for {name}, which begins in {(begins - now) / 3600:.1f} h: the playbook walks again "
-                "then, if the alert still fires"
+                f"this restart waits for {name}, which begins in {(begins - now) / 3600:.1f} h: the playbook walks "
+                "again then, if the alert still fires"
             )
 
 

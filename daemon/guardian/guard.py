@@ -125,7 +125,7 @@ class Guard:
         return None
 
     def _awaits_rescue(self, now: float) -> bool:
-        """Whether an engine that ended by itself is left to the daemon; its workers, which hold its cards, are ended."""
+        """Whether an engine that ended by itself is left to the daemon; workers that hold its cards are ended."""
         if self._ending:
             return False
         if now < self._stays_until and self._ended is None:
