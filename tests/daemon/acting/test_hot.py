@@ -113,7 +113,9 @@ def test_two_acts_of_one_run_come_back_one_by_one(here: HandStand) -> None:
 
 class TestExpandBatch:
     def halved(self, here: HandStand) -> dict[str, float]:
-        here.do(here.hot, "set_knobs", RunContext("run-1", "x"), batch_max_tokens="x0.25", max_num_seqs="x0.25")
+        here.do(
+            here.hot, "set_knobs", RunContext("run-1", "x"), batch_max_tokens="x0.25", max_num_seqs="x0.25"
+        )
         return here.values()
 
     def test_it_enlarges_both_limits_inside_their_ceilings(self, here: HandStand) -> None:
