@@ -32,7 +32,7 @@ def load(
     mistakes: list[str] = []
     for path in paths:
         try:
-            groups += read(_text(path), str(path), default_interval)
+            groups += read(file_text(path), str(path), default_interval)
         except RuleError as error:
             mistakes.append(str(error))
     mistakes += _unknown(disabled, groups)
@@ -119,7 +119,8 @@ def _rule(fields: Fields) -> Rule | None:
     return made
 
 
-def _text(path: Path) -> str:
+def file_text(path: Path) -> str:
+    """The text of a file of ours, never more of it than can be meant. Raises `RuleError`."""
     try:
         with path.open("rb") as file:
             # Four bytes a character at most: whatever is longer is refused without being read to its end.
