@@ -42,7 +42,7 @@ def load(
     without: list[LeftOut] = []
     for path in paths:
         try:
-            groups += read(_text(path), str(path), default_interval, limits, without.append)
+            groups += read(file_text(path), str(path), default_interval, limits, without.append)
         except RuleError as error:
             mistakes.append(str(error))
     for one in without:
@@ -139,7 +139,8 @@ def _rule(fields: Fields) -> Rule | None:
     return made
 
 
-def _text(path: Path) -> str:
+def file_text(path: Path) -> str:
+    """The text of a file of ours, never more of it than can be meant. Raises `RuleError`."""
     try:
         with path.open("rb") as file:
             # Four bytes a character at most: whatever is longer is refused without being read to its end.
