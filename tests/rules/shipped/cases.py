@@ -75,6 +75,8 @@ def _log_cases(entry: Mapping[str, str]) -> Iterator[Case]:
         }
 
     rule, own = entry["rule"], entry["line"]
-    yield Case(rule, "fires", 15.0, line(own, "_ _ 30x30"), 30.0, {"signature": own})
+    yield Case(
+        rule, "fires", 15.0, line(own, "_ _ 30x30"), seconds_of(entry.get("at", 30)), {"signature": own}
+    )
     yield Case(rule, "old_line", 15.0, line(own, "-301x30"), None, {})
     yield Case(rule, "other_line", 15.0, line(entry["not"], "_ _ 30x30"), None, {})
