@@ -159,7 +159,9 @@ class Daemon:
             self._config.web.root_path,
             self._clock,
         )
-        add_metrics(app, Exporter(self._history, self._self_state, clock=self._clock, more=self.alerting.samples))
+        add_metrics(
+            app, Exporter(self._history, self._self_state, clock=self._clock, more=self.alerting.samples)
+        )
         return app
 
     async def first_look(self) -> None:

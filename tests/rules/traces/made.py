@@ -66,7 +66,8 @@ def _counter(rng: random.Random) -> list[str]:
 
 def _histogram(rng: random.Random) -> list[dict[str, str]]:
     bounds = ("0.1", "0.5", "2", "+Inf")
-    counts, columns, weights = [0] * len(bounds), [[] for _ in bounds], [8, 3, 1, 1]
+    counts, weights = [0] * len(bounds), [8, 3, 1, 1]
+    columns: list[list[str]] = [[] for _ in bounds]
     for _ in range(STEPS):
         if rng.random() < 0.1:
             weights = [rng.randint(0, 9) for _ in bounds]
