@@ -120,10 +120,15 @@ def real() -> bool:
     from bench import real_campaign as bench
 
     async def part(engine: RealEngine, folder: Path) -> bool:
-        good, launch = True, await bench.values(engine)
+        good, launch, rate = True, await bench.values(engine), await bench.fair_rate(engine)
         for number in (1, 2, 3):
             found = await bench.run_campaign(
-                engine, folder / f"itl-{number}", minutes=15, knobs=["batch_max_tokens"], seed=number
+                engine,
+                folder / f"itl-{number}",
+                minutes=15,
+                knobs=["batch_max_tokens"],
+                rate=rate,
+                seed=number,
             )
             print(f"\ncampaign {number}: batch_max_tokens for ITL p99\n{bench.figures(found)}", flush=True)
             winner = (found.report.get("winner") or {}).get("batch_max_tokens", float("inf"))
@@ -141,12 +146,14 @@ def real_slo() -> bool:
 
     async def part(engine: RealEngine, folder: Path) -> bool:
         # Measured right before: the same machine is another one a quarter of an hour later.
-        limit = 1.10 * await bench.ttft_p50(engine, 120.0, seed=11)
+        rate = await bench.fair_rate(engine)
+        limit = 1.10 * await bench.ttft_p50(engine, rate, 120.0, seed=11)
         found = await bench.run_campaign(
             engine,
             folder / "slo",
             minutes=15,
             knobs=["batch_max_tokens"],
+            rate=rate,
             slo={"ttft_p50_seconds": round(limit, 4)},
             seed=4,
         )
@@ -163,7 +170,12 @@ def real_prefill() -> bool:
 
     async def part(engine: RealEngine, folder: Path) -> bool:
         found = await bench.run_campaign(
-            engine, folder / "prefill", minutes=15, knobs=["max_prefill_tokens"], seed=5
+            engine,
+            folder / "prefill",
+            minutes=15,
+            knobs=["max_prefill_tokens"],
+            rate=await bench.fair_rate(engine),
+            seed=5,
         )
         print(f"\nmax_prefill_tokens alone\n{bench.figures(found)}", flush=True)
         return found.report["decision"] == "promoted" and not found.traffic.failures

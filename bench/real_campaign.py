@@ -6,6 +6,7 @@ import asyncio
 import json
 import statistics
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,10 @@ from change.engine import Values
 from tests.real.engine import PATIENCE_SECONDS, RealEngine, warm_up
 from tests.real.traffic import Traffic, TrafficReport
 
-RATE = 8.0
-"""Requests per second."""
+LOAD = 0.6
+"""Share of what the server can do as launched that the traffic asks of it: machines differ several times over."""
+AT_ONCE = 24
+CAPACITY_SECONDS = 20.0
 ARGUMENTS = ("--max-num-seqs", "32", "--max-num-batched-tokens", "4096")
 MIN_EFFECT = 0.15
 """Half again of the 10% that the lower bound has to exceed; the default of 3% needs days of this traffic."""
@@ -73,13 +76,14 @@ async def run_campaign(
     *,
     minutes: float,
     knobs: Sequence[str],
+    rate: float,
     slo: Mapping[str, float] | None = None,
     min_effect: float = MIN_EFFECT,
     seed: int,
 ) -> RealCampaign:
-    """Run one campaign under traffic; the engine is left as the campaign leaves it."""
+    """Run one campaign under `rate` requests per second; the engine is left as the campaign leaves it."""
     path = configuration(engine, folder, minutes, knobs, slo or {}, min_effect)
-    traffic = Traffic(engine, RATE, seed=seed)
+    traffic = Traffic(engine, rate, seed=seed)
     load = asyncio.create_task(traffic.run(minutes * 60 + 120))
     try:
         report = json.loads(await _trimtab("tune", "-c", str(path), "--json"))
@@ -96,13 +100,22 @@ async def values(engine: RealEngine) -> Values:
         return (await control.state()).values
 
 
-async def ttft_p50(engine: RealEngine, seconds: float, seed: int) -> float:
+async def ttft_p50(engine: RealEngine, rate: float, seconds: float, seed: int) -> float:
     """Median TTFT in seconds of what the engine holds, under the campaigns' traffic, by the plugin's own timings."""
     async with engine.hot() as control:
         since = (await control.requests(0)).next_since
-        await Traffic(engine, RATE, seed=seed).run(seconds)
+        await Traffic(engine, rate, seed=seed).run(seconds)
         records = (await control.requests(since)).records
     return statistics.median(r.first_token - r.arrival for r in records if r.first_token is not None)
+
+
+async def fair_rate(engine: RealEngine) -> float:
+    """Requests per second: `LOAD` of what the server finishes while `AT_ONCE` of them always wait for it."""
+    began = time.monotonic()
+    done = await Traffic(engine, 100.0, seed=0, at_once=AT_ONCE).run(CAPACITY_SECONDS)
+    rate = LOAD * done.succeeded / (time.monotonic() - began)
+    print(f"traffic: {rate:.1f} requests/s, {LOAD:.0%} of what the server can do as launched", flush=True)
+    return rate
 
 
 async def restore(engine: RealEngine, values: Values) -> None:

@@ -28,7 +28,7 @@ CONFIG: dict[str, Any] = {
     "attention_bias": False,
     "tie_word_embeddings": True,
     "use_sliding_window": False,
-    "torch_dtype": "bfloat16",
+    "torch_dtype": "float32",
     "vocab_size": VOCABULARY,
     "bos_token_id": 0,
     "eos_token_id": 1,

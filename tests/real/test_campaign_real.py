@@ -27,12 +27,14 @@ def test_a_campaign_fails_no_request_and_leaves_what_it_says(
     engine_0_32: RealEngine, tmp_path: Path, say: Callable[[str], None]
 ) -> None:
     before = values_of(engine_0_32)
+    rate = asyncio.run(real_campaign.fair_rate(engine_0_32))
     found = asyncio.run(
         real_campaign.run_campaign(
             engine_0_32,
             tmp_path / "short",
             minutes=MINUTES,
             knobs=["batch_max_tokens"],
+            rate=rate,
             seed=3,
             min_effect=0.6,
         )
