@@ -93,9 +93,7 @@ class PlaybookDriver:
             if alert.playbook is not None:
                 started = alert.active_at if alert.fired_at is None else alert.fired_at
                 window = self._windows.get(alert.rule, 0.0)
-                self._take(
-                    Trigger(alert.playbook, "rule", alert.labels, alert.fingerprint, started, window)
-                )
+                self._take(Trigger(alert.playbook, "rule", alert.labels, alert.fingerprint, started, window))
 
     def resolved(self, alerts: Sequence[Alert], now: float) -> None:
         """See `daemon.alerting.sinks.RunSink`."""

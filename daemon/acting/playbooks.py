@@ -162,6 +162,10 @@ def described(playbook: Playbook) -> dict[str, Any]:
 def _pledge(config: Config, cold: Cold | None, notices: Notices) -> Pledge | None:
     """Only where this daemon could start the engine again, and is allowed to."""
     allow = config.playbooks.allow
-    if config.engine.server.hand != "process" or cold is None or (allow is not None and "restart" not in allow):
+    if (
+        config.engine.server.hand != "process"
+        or cold is None
+        or (allow is not None and "restart" not in allow)
+    ):
         return None
     return Pledge(ProcessServer(config.run_dir).stay, notices)
