@@ -157,9 +157,10 @@ class PlaybookDriver:
 
     def _take(self, trigger: Trigger) -> None:
         if trigger.playbook not in self._playbooks:
+            # One key for all: names come from outside.
             self._notices.say(
-                f"playbook {trigger.playbook}",
-                f"an alert asks for playbook {trigger.playbook}, which there is not",
+                "unknown playbook",
+                f"an alert asks for playbook {trigger.playbook[:64]!r}, which there is not",
             )
             return
         if self._quiet is not None:
@@ -219,15 +220,14 @@ class PlaybookDriver:
         if change.state != "waiting_approval":
             self._notices.over(f"{context.run} asks", f"{context.run} waits for no answer any more")
         if change.state in ENDED:
-            del self._contexts[change.run_id]
+            self._contexts.pop(change.run_id, None)
             if self._quiet is not None:
                 self._quiet.ended(change)
             why = "" if change.reason is None else f": {change.reason}"
             text = f"{context.actor} ({context.target}) ended {change.state}{why}"
+            _log.info(text, cause=change.cause)
             self._notices.say(
-                f"playbook {change.playbook} {change.target}",
-                text,
-                "warning" if change.state in _WORSE else "info",
+                f"playbook {change.playbook}", text, "warning" if change.state in _WORSE else "info"
             )
         else:
             _log.info(f"{context.actor} ({context.target}) is {change.state}", reason=change.reason)

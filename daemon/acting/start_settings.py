@@ -19,7 +19,7 @@ DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be set; `unknown` are settings of whose value in force nothing is known, so that no factor of it is."""
+    """What is to be set; `unknown` are settings whose value in force nobody knows, so that no factor of it is."""
 
     settings: dict[str, Setting]
     unknown: tuple[str, ...] = ()
