@@ -22,6 +22,20 @@ OWN_ROWS = (
         "counter",
     ),
     Metric(
+        "trimtab_playbook_runs_total",
+        "Walks of playbooks that ended since Trimtab started, by how they ended.",
+        "runs",
+        "counter",
+        labels=("playbook", "state"),
+    ),
+    Metric(
+        "trimtab_playbook_acts_total",
+        "Actions of playbooks since Trimtab started: done, failed, refused, undone, not_undone.",
+        "acts",
+        "counter",
+        labels=("kind", "outcome"),
+    ),
+    Metric(
         "trimtab_collector_success",
         "1 if the source's last reading was good, 0 if it failed.",
         "1",

@@ -46,6 +46,7 @@ def admit(
     for run in runs:
         told = f"{run.trigger.source}: {dict(run.trigger.labels).get('alertname') or run.trigger.playbook}"
         run.ledger.note(now, "state", f"{run.ledger.state}: {run.ledger.reason or told}")
+        run.ledger.tell(now)
     return runs
 
 

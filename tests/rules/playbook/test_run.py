@@ -25,6 +25,7 @@ def test_walks_to_the_end_and_keeps_what_is_verified(stand: Stand) -> None:
     assert stand.engine.values["max_num_seqs"] == 128
     assert stand.rows(RunAct)[0].state == "kept"
     assert [change.state for change in stand.of(RunChanged)] == [
+        "queued",
         "running",
         "verifying",
         "running",
