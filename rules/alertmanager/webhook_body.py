@@ -19,16 +19,18 @@ MOST_ALERTS = 1000
 MOST_KEPT_BYTES = 16 * 1024
 """Of one alert as it came; of a larger one the labels, times and status are kept."""
 DEEPEST = 32
+"""Levels of lists and of objects, each."""
 VERSION = "4"
 
 Status = Literal["firing", "resolved"]
 
 _TIME = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(?:[Zz]|([+-])(\d\d):(\d\d))"
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(?:[Zz]|([+-])(\d\d):(\d\d))",
+    re.ASCII,
 )
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_BRACKET = re.compile(rb"[\[\]{}]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class WebhookError(ValueError):
@@ -100,8 +102,8 @@ def unix_time(text: object) -> float | None:
 
 
 def _json(body: bytes) -> Any:
-    if _depth(body) > DEEPEST:
-        raise WebhookError(f"the body is nested deeper than {DEEPEST}")
+    if _too_deep(body):
+        raise WebhookError(f"the body is no JSON, or nested deeper than {DEEPEST}")
     try:
         return json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -112,15 +114,13 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-def _depth(body: bytes) -> int:
-    """How deep lists and objects stand in each other, at most one over `DEEPEST`; nothing is built for it."""
-    deepest = depth = 0
-    for bracket in _BRACKET.finditer(_STRING.sub(b"", body)):
-        depth += 1 if bracket.group() in b"[{" else -1
-        deepest = max(deepest, depth)
-        if deepest > DEEPEST:
-            break
-    return deepest
+def _too_deep(body: bytes) -> bool:
+    """Whether lists and objects stand deeper in each other than `DEEPEST`, or do not close: nothing is built for it."""
+    brackets = _STRING.sub(b"", body).translate(None, _NO_BRACKETS)
+    for _ in range(DEEPEST):
+        # Each turn takes the innermost pairs away.
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return bool(brackets)
 
 
 def _alert(alert: Mapping[str, Any]) -> Received | None:

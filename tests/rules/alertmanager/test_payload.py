@@ -76,11 +76,14 @@ def test_control_characters_are_seen_and_harmless() -> None:
 
 
 def test_a_valid_name_is_not_driven_out_by_one_that_becomes_it() -> None:
-    assert dict(sent_labels((("a-b", "made"), ("a_b", "own"), ("9x", "digit")))) == {"a_b": "own", "_9x": "digit"}
+    assert dict(sent_labels((("a-b", "made"), ("a_b", "own"), ("9x", "digit")))) == {
+        "a_b": "own",
+        "_9x": "digit",
+    }
 
 
 def test_the_name_of_the_alert_is_kept_before_all_others() -> None:
-    many = tuple((f"a{n:03}", "x") for n in range(2 * MOST_LABELS)) + (("alertname", "A"),)
+    many = (*tuple((f"a{n:03}", "x") for n in range(2 * MOST_LABELS)), ("alertname", "A"))
     assert dict(sent_labels(many))["alertname"] == "A"
 
 
@@ -97,7 +100,9 @@ def test_every_time_can_be_written(time: float) -> None:
 
 
 @given(PAIRS, st.dictionaries(ANY_TEXT, ANY_TEXT, max_size=5))
-def test_whatever_the_labels_hold_what_is_sent_is_valid(own: tuple[tuple[str, str], ...], more: dict[str, str]) -> None:
+def test_whatever_the_labels_hold_what_is_sent_is_valid(
+    own: tuple[tuple[str, str], ...], more: dict[str, str]
+) -> None:
     sent = sent_labels(own, more)
     assert len(sent) <= MOST_LABELS
     assert list(sent) == sorted(dict(sent).items())
