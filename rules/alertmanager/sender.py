@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 
 from collectors.sample import Labels
 from rules.alert import Alert, fingerprint
-from rules.alertmanager.payload import Posted, posted, sent_labels
+from rules.alertmanager.payload import Posted, posted
 from rules.alertmanager.suppression import question
 from rules.alertmanager.target import Target
 
 MOST_KNOWN = 20_000
+VALID_SECONDS = 240.0
+"""How long a firing alert counts that does not say it itself: four times Prometheus' pause before it sends again."""
 
 
 class Sender:
@@ -25,45 +27,51 @@ class Sender:
         self.targets = tuple(targets)
         self._external = dict(external_labels or {})
         self._page_url = page_url
-        self._sent: OrderedDict[str, None] = OrderedDict()
+        self._known: OrderedDict[str, Labels] = OrderedDict()
+        self._sent: OrderedDict[str, Labels] = OrderedDict()
 
-    def put(self, alerts: Sequence[Alert], valid_until: float) -> None:
-        """Have every target told of alerts that fire or are resolved; a firing one counts until `valid_until`."""
-        ready = [
-            posted(alert, valid_until, self._external, self._page_url)
-            for alert in alerts
-            if alert.state != "pending"
-        ]
-        for alert in ready:
-            self._remember(alert)
+    def put(self, alerts: Sequence[Alert], now: float) -> None:
+        """Have every target told of alerts that fire or are resolved; a firing one counts until its `valid_until`."""
+        ready: list[Posted] = []
+        for alert in alerts:
+            if alert.state == "pending":
+                continue
+            until = alert.valid_until if alert.valid_until is not None else now + VALID_SECONDS
+            sent = posted(alert, until, self._external, self._page_url)
+            ready.append(sent)
+            _remember(self._known, alert.fingerprint, sent.labels)
+            _remember(self._sent, sent.fingerprint, sent.labels)
         for target in self.targets:
             target.put(ready)
 
-    async def send(self, alerts: Sequence[Alert], valid_until: float) -> None:
+    async def send(self, alerts: Sequence[Alert], now: float) -> None:
         """`put`, and one try at every target at once."""
-        self.put(alerts, valid_until)
+        self.put(alerts, now)
         await asyncio.gather(*(target.send_due() for target in self.targets))
+
+    def learn(self, fingerprint: str, labels: Labels) -> None:
+        """An Alertmanager brought an alert of somebody's; it may be asked about."""
+        _remember(self._known, fingerprint, labels)
 
     def is_ours(self, fingerprint: str) -> bool:
         """Whether an Alertmanager that names this fingerprint speaks of an alert that this process sent."""
         return fingerprint in self._sent
 
-    async def suppressed(self, labels: Labels, *, received: bool = False) -> bool | None:
+    async def suppressed(self, fingerprint: str, now: float) -> bool | None:
         """Whether an alert is silenced or inhibited; None: no Alertmanager that knows it answered.
 
-        `labels` are the alert's own, or with `received` those of an alert that an Alertmanager's webhook brought, which
-        carry the external labels already. An alert that still waits in a target's queue is sent there before the
-        target is asked, so that a firing alert is not unknown for being new. One that says suppressed is enough: a
-        silence takes a moment to reach the other instances, and doing nothing is the safer mistake. Without any
-        Alertmanager nobody can have silenced it: False.
+        `fingerprint` is that of the alert's own labels; external labels make it another one in Alertmanager, which is
+        remembered. An alert that still waits in a target's queue is sent there before the target is asked, so that it
+        is not unknown for being new. One instance that says suppressed is enough: a silence takes a moment to reach
+        the others, and doing nothing is the safer mistake. Without any Alertmanager nobody can have silenced it: False.
 
         None means that a playbook may walk: who wants the engine left alone has `pause`, the kill-switch and the mode,
         and an Alertmanager that is down must not keep an engine from being mended.
         """
         if not self.targets:
             return False
-        known = labels if received else sent_labels(labels, self._external)
-        said = await asyncio.gather(*(self._ask(target, known) for target in self.targets))
+        labels = self._known.get(fingerprint)
+        said = await asyncio.gather(*(self._ask(target, fingerprint, labels) for target in self.targets))
         if any(said):
             return True
         return None if all(answer is None for answer in said) else False
@@ -73,13 +81,15 @@ class Sender:
         for target in self.targets:
             await target.close()
 
-    async def _ask(self, target: Target, labels: Labels) -> bool | None:
-        if target.waits_for(fingerprint(labels)):
+    async def _ask(self, target: Target, own: str, labels: Labels | None) -> bool | None:
+        known = own if labels is None else fingerprint(labels)
+        if target.waits_for(known):
             await target.send_due()
-        return await question(target.wire, target.alerts_url, labels)
+        return await question(target.wire, target.alerts_url, known, labels or ())
 
-    def _remember(self, alert: Posted) -> None:
-        self._sent[alert.fingerprint] = None
-        self._sent.move_to_end(alert.fingerprint)
-        while len(self._sent) > MOST_KNOWN:
-            self._sent.popitem(last=False)
+
+def _remember(known: OrderedDict[str, Labels], key: str, labels: Labels) -> None:
+    known[key] = labels
+    known.move_to_end(key)
+    while len(known) > MOST_KNOWN:
+        known.popitem(last=False)

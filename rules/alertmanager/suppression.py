@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 
 from collectors.sample import Labels
-from rules.alert import fingerprint
 from rules.delivery.http import Unreachable, Wire
 
 MOST_ANSWER_BYTES = 4 * 1024 * 1024
@@ -16,15 +15,18 @@ LONGEST_QUERY = 3000
 _STATES = ("active", "suppressed")
 
 
-async def question(wire: Wire, alerts_url: str, labels: Labels) -> bool | None:
-    """Ask one instance; None where it does not answer, or does not know an alert with just these labels."""
+async def question(wire: Wire, alerts_url: str, fingerprint: str, labels: Labels) -> bool | None:
+    """Ask one instance; None where it does not answer, or does not know the alert.
+
+    `labels`, as far as they are known, only make the answer shorter.
+    """
     params = [(state, "true") for state in ("active", "silenced", "inhibited", "unprocessed")]
     params += [("filter", text) for text in filters(labels)]
     try:
         answer = await wire.get(alerts_url, params, most_bytes=MOST_ANSWER_BYTES)
     except Unreachable:
         return None
-    return read(answer.body, fingerprint(labels)) if answer.ok and answer.whole else None
+    return read(answer.body, fingerprint) if answer.ok and answer.whole else None
 
 
 def filters(labels: Labels) -> Sequence[str]:

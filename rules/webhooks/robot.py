@@ -37,7 +37,7 @@ class Robot:
     """Tells one webhook of each alert when it begins to fire and when it is over. Use it from one event loop.
 
     Alertmanager is sent every alert again and again; a robot is told of changes only. What it was told is kept in
-    memory: after a restart of the process it hears of alerts that still fire once more.
+    memory, and so is what it has yet to hear: a crash of the process loses that.
     """
 
     def __init__(

@@ -66,7 +66,7 @@ def test_every_instance_gets_every_alert_and_a_dead_one_stops_no_other(first: St
 
 def test_external_labels_and_our_page_go_with_it(first: Stand) -> None:
     async def story(sender: Sender) -> None:
-        await sender.send([an_alert("A")], NOW + 60)
+        await sender.send([an_alert("A")], NOW)
         ((key, alert),) = first.kept.items()
         assert alert["labels"]["cluster"] == "north"
         assert alert["generatorURL"] == "http://trimtab:9470/alerts"
@@ -80,9 +80,9 @@ def test_a_new_alert_is_sent_before_it_is_asked_about(first: Stand) -> None:
     first.state = {"A": "suppressed"}
 
     async def story(sender: Sender) -> None:
-        sender.put([an_alert("A"), an_alert("B")], NOW + 60)
-        assert await sender.suppressed(an_alert("A").labels) is True
-        assert await sender.suppressed(an_alert("B").labels) is False
+        sender.put([an_alert("A"), an_alert("B")], NOW)
+        assert await sender.suppressed(an_alert("A").fingerprint, NOW) is True
+        assert await sender.suppressed(an_alert("B").fingerprint, NOW) is False
 
     with_sender([first], story, external_labels={"cluster": "north"})
 
@@ -91,34 +91,34 @@ def test_one_instance_that_holds_it_back_is_enough(first: Stand, second: Stand) 
     second.state = {"A": "suppressed"}
 
     async def story(sender: Sender) -> None:
-        await sender.send([an_alert("A")], NOW + 60)
-        assert await sender.suppressed(an_alert("A").labels) is True
+        await sender.send([an_alert("A")], NOW)
+        assert await sender.suppressed(an_alert("A").fingerprint, NOW) is True
 
     with_sender([first, dead(), second], story)
 
 
 def test_an_instance_that_does_not_know_it_has_no_say(first: Stand, second: Stand) -> None:
     async def story(sender: Sender) -> None:
-        await sender.send([an_alert("A")], NOW + 60)
+        await sender.send([an_alert("A")], NOW)
         second.kept.clear()
-        assert await sender.suppressed(an_alert("A").labels) is False
+        assert await sender.suppressed(an_alert("A").fingerprint, NOW) is False
         first.kept.clear()
-        assert await sender.suppressed(an_alert("A").labels) is None
+        assert await sender.suppressed(an_alert("A").fingerprint, NOW) is None
         first.answers = [500]
-        assert await sender.suppressed(an_alert("A").labels) is None
+        assert await sender.suppressed(an_alert("A").fingerprint, NOW) is None
 
     with_sender([first, second], story)
 
 
 def test_nobody_answers_is_unknown_and_nobody_there_is_no(first: Stand) -> None:
     async def story(sender: Sender) -> None:
-        sender.put([an_alert("A")], NOW + 60)
-        assert await sender.suppressed(an_alert("A").labels) is None
+        sender.put([an_alert("A")], NOW)
+        assert await sender.suppressed(an_alert("A").fingerprint, NOW) is None
 
     with_sender([dead()], story)
 
     async def alone(sender: Sender) -> None:
-        assert await sender.suppressed(an_alert("A").labels) is False
+        assert await sender.suppressed(an_alert("A").fingerprint, NOW) is False
 
     with_sender([], alone)
 
@@ -127,12 +127,24 @@ def test_an_alert_of_another_sender_is_asked_about_as_it_came(first: Stand) -> N
     first.state = {"A": "suppressed"}
 
     async def story(sender: Sender) -> None:
-        await sender.send([an_alert("A")], NOW + 60)
-        (alert,) = first.kept.values()
-        known = tuple(sorted(alert["labels"].items()))
-        assert await sender.suppressed(known, received=True) is True
+        await sender.send([an_alert("A")], NOW)
+        ((key, alert),) = first.kept.items()
+        assert await sender.suppressed(key, NOW) is True, "without its labels, of all there are"
+        assert "filter" not in first.queries[-1]
+        sender.learn(key, tuple(sorted(alert["labels"].items())))
+        assert await sender.suppressed(key, NOW) is True
+        assert 'cluster="north"' in first.queries[-1]["filter"]
 
     with_sender([first], story, external_labels={"cluster": "north"})
+
+
+def test_a_firing_alert_counts_as_long_as_it_says(first: Stand) -> None:
+    async def story(sender: Sender) -> None:
+        await sender.send([an_alert("A", valid_until=NOW + 60), an_alert("B")], NOW)
+        ends = {alert["labels"]["alertname"]: alert["endsAt"] for alert in first.kept.values()}
+        assert ends == {"A": "2027-01-15T08:01:00.000000Z", "B": "2027-01-15T08:04:00.000000Z"}
+
+    with_sender([first], story)
 
 
 @pytest.mark.parametrize(
