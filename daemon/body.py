@@ -15,6 +15,7 @@ from change.server import Settings
 from collectors.history import History
 from collectors.runner import Runner
 from daemon import assembly, live
+from daemon.alerting.receiving import Receiving
 from daemon.campaigns import Campaigns
 from daemon.cold import Cold
 from daemon.config import Config
@@ -46,6 +47,7 @@ class DaemonBody:
         history: History,
         runner: Runner,
         clock: Callable[[], float],
+        receiving: Receiving,
         cold: Cold | None = None,
         tried_host: HostSide | None = None,
     ) -> None:
@@ -60,6 +62,7 @@ class DaemonBody:
         self._history = history
         self._runner = runner
         self._clock = clock
+        self._receiving = receiving
         self._effective = assembly.effective_reader(config)
         self._cold = cold
         self._host_values = HostValues((host if tried_host is None else tried_host).hand)
@@ -167,6 +170,10 @@ class DaemonBody:
     async def decline(self, id: str) -> dict[str, Any]:
         """Say no to what waits."""
         return await self._campaigns.decline(id, self._clock())
+
+    async def alertmanager(self, body: bytes) -> dict[str, Any]:
+        """Take a post of Alertmanager's webhook."""
+        return self._receiving.take(body)
 
     async def _look_at_host(self, *, changed: bool = False) -> None:
         """A campaign that runs tells the values itself, and must not wait for a reading."""

@@ -22,6 +22,8 @@ from change.journal import Journal
 from collectors.history import History
 from collectors.runner import Runner
 from daemon import assembly, credentials
+from daemon.alerting.receiving import Receiving
+from daemon.alerting.sending import SEND_SECONDS, Sending
 from daemon.body import DaemonBody
 from daemon.campaigns import Campaigns
 from daemon.canary import canary as build_canary
@@ -127,6 +129,8 @@ class Daemon:
             busy=self._busy,
             unproven=self.campaigns.unproven,
         )
+        self.sending = Sending(config, self._notices, clock)
+        self.receiving = Receiving(self._store, self.sending.sender, config.web, clock)
         self._host_watch = HostWatch(host, self._modes, self._notices, busy=self._busy)
         self.body = DaemonBody(
             config=config,
@@ -139,6 +143,7 @@ class Daemon:
             history=self._history,
             runner=self._runner,
             clock=clock,
+            receiving=self.receiving,
             cold=self._cold,
             tried_host=tried_host,
         )
@@ -154,7 +159,9 @@ class Daemon:
             self._config.web.root_path,
             self._clock,
         )
-        add_metrics(app, Exporter(self._history, self._self_state, clock=self._clock))
+        add_metrics(
+            app, Exporter(self._history, self._self_state, clock=self._clock, more=self.sending.samples)
+        )
         return app
 
     async def first_look(self) -> None:
@@ -189,6 +196,9 @@ class Daemon:
             loops.create_task(supervisor.every("housekeeping", HOUSEKEEPING_SECONDS, self._keep_house))
             if self._cold is not None:
                 loops.create_task(supervisor.every("restarts", WATCH_SECONDS, self._cold.tick))
+            loops.create_task(supervisor.every("received alerts", WATCH_SECONDS, self.receiving.tick))
+            for name, tick in self.sending.loops():
+                loops.create_task(supervisor.every(name, SEND_SECONDS, tick))
             if self._canary is not None:
                 loops.create_task(supervisor.every("canary", WATCH_SECONDS, self._canary.tick))
             if listening is not None:
@@ -199,6 +209,7 @@ class Daemon:
             await self._cold.finish()
         if self._canary is not None:
             await self._canary.finish()
+        await self.sending.close()
         self._store.close()
 
     async def serve(self, listening: socket.socket) -> None:

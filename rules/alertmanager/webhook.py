@@ -68,6 +68,19 @@ def receive(body: bytes, store: Store, now: float) -> Receipt:
     )
 
 
+def recent(store: Store, since: float, most: int = 1000) -> tuple[Received, ...]:
+    """Alerts that came after a Unix time and fire still, as far as is known; the newest `most`. Raises `StoreError`."""
+    query = (
+        select(ReceivedAlert)
+        .where(ReceivedAlert.received >= since, ReceivedAlert.status == "firing")
+        .order_by(ReceivedAlert.received.desc())
+        .limit(most)
+    )
+    with store.reading() as session:
+        rows = session.scalars(query).all()
+    return tuple(_received(row) for row in reversed(rows))
+
+
 def _statuses(session: Session, keys: Sequence[Key]) -> dict[Key, str]:
     found: dict[Key, str] = {}
     for some in _pieces(keys):
@@ -91,4 +104,17 @@ def _row(alert: Received, now: float) -> ReceivedAlert:
         labels=dict(alert.labels),
         body=dict(alert.body),
         received=now,
+    )
+
+
+def _received(row: ReceivedAlert) -> Received:
+    link = row.body.get("generatorURL")
+    return Received(
+        row.fingerprint,
+        row.starts_at,
+        "firing",
+        tuple(sorted((str(name), str(value)) for name, value in row.labels.items())),
+        (),
+        link if isinstance(link, str) else "",
+        row.body,
     )
