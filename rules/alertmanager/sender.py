@@ -13,6 +13,8 @@ from rules.alertmanager.suppression import question
 from rules.alertmanager.target import Target
 
 MOST_KNOWN = 20_000
+ANSWER_SECONDS = 2.0
+"""Longest wait for the word of one instance on a silence: one that hangs must not drown what another says."""
 VALID_SECONDS = 240.0
 """How long a firing alert counts that does not say it itself: four times Prometheus' pause before it sends again."""
 
@@ -21,12 +23,18 @@ class Sender:
     """Hands alerts to every target, and asks the targets whether one is silenced or inhibited."""
 
     def __init__(
-        self, targets: Sequence[Target], external_labels: Mapping[str, str] | None = None, page_url: str = ""
+        self,
+        targets: Sequence[Target],
+        external_labels: Mapping[str, str] | None = None,
+        page_url: str = "",
+        *,
+        answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         """`page_url` is the page of ours that an alert's `generatorURL` names."""
         self.targets = tuple(targets)
         self._external = dict(external_labels or {})
         self._page_url = page_url
+        self._answer_seconds = answer_seconds
         self._known: OrderedDict[str, Labels] = OrderedDict()
         self._sent: OrderedDict[str, Labels] = OrderedDict()
 
@@ -83,9 +91,13 @@ class Sender:
 
     async def _ask(self, target: Target, own: str, labels: Labels | None) -> bool | None:
         known = own if labels is None else fingerprint(labels)
-        if target.waits_for(known):
-            await target.send_due()
-        return await question(target.wire, target.alerts_url, known, labels or ())
+        try:
+            async with asyncio.timeout(self._answer_seconds):
+                if target.waits_for(known):
+                    await target.send_due()
+                return await question(target.wire, target.alerts_url, known, labels or ())
+        except TimeoutError:
+            return None
 
 
 def _remember(known: OrderedDict[str, Labels], key: str, labels: Labels) -> None:

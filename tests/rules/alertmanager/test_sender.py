@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -95,6 +96,18 @@ def test_one_instance_that_holds_it_back_is_enough(first: Stand, second: Stand) 
         assert await sender.suppressed(an_alert("A").fingerprint, NOW) is True
 
     with_sender([first, dead(), second], story)
+
+
+def test_an_instance_that_hangs_does_not_drown_what_another_says(first: Stand, second: Stand) -> None:
+    first.hold = threading.Event()
+    second.state = {"A": "suppressed"}
+
+    async def story(sender: Sender) -> None:
+        sender.put([an_alert("A")], NOW)
+        assert await sender.suppressed(an_alert("A").fingerprint, NOW) is True
+        assert [target.health.queued for target in sender.targets] == [1, 0], "what was cut short is sent again"
+
+    with_sender([first, second], story, answer_seconds=0.5)
 
 
 def test_an_instance_that_does_not_know_it_has_no_say(first: Stand, second: Stand) -> None:
