@@ -125,7 +125,10 @@ class Daemon:
             reapply_host=after_restart(host, self._notices),
             canary=self._canary,
         )
-        self.alerting = Alerting(config, self._history, self._store, self._notices, clock())
+        self._exporter = Exporter(self._history, self._self_state, clock=clock, more=self._more_samples)
+        self.alerting = Alerting(
+            config, self._history, self._store, self._notices, clock(), self._exporter.own
+        )
         self.campaigns.alert = self.alerting.campaign_alert()
         self._watch = EngineWatch(
             self._control,
@@ -192,9 +195,7 @@ class Daemon:
             self._config.web.root_path,
             self._clock,
         )
-        add_metrics(
-            app, Exporter(self._history, self._self_state, clock=self._clock, more=self._more_samples)
-        )
+        add_metrics(app, self._exporter)
         return app
 
     async def first_look(self) -> None:
