@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from sqlalchemy import CursorResult, Delete, Select, delete, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from store.alert_models import ReceivedAlert
+from store.alert_models import AlertRow, ReceivedAlert
 from store.models import Campaign, Decision, JournalEntry, Launch, Pair, Promoted, Trial, Window
+from store.run_retention import forget_runs
 from store.session import Store
 
 MOST_RECEIVED = 10_000
@@ -17,14 +18,15 @@ MOST_RECEIVED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """How many campaigns and journal entries were deleted."""
+    """How many campaigns, journal entries and walks of playbooks were deleted."""
 
     campaigns: int
     journal_entries: int
+    runs: int = 0
 
 
 def forget(store: Store, before: float) -> Forgotten:
-    """Delete campaigns that ended and journal entries that closed before a Unix time.
+    """Delete campaigns and runs that ended and journal entries that closed before a Unix time.
 
     Stays: what is not ended, the campaign behind what is promoted, and every change that can still be taken back: of
     the hot lane what belongs to the newest boot of an engine that was seen, of host and start-up settings what no
@@ -56,7 +58,10 @@ def forget(store: Store, before: float) -> Forgotten:
             )
         )
         forget_received(session)
-    return Forgotten(campaigns, entries)
+        # Of an engine that is watched no longer: those of the others go by themselves, a quarter of an hour after their end.
+        session.execute(delete(AlertRow).where(AlertRow.time < before, AlertRow.state != "firing"))
+        runs = forget_runs(session, before)
+    return Forgotten(campaigns, entries, runs)
 
 
 def forget_received(session: Session, most: int = MOST_RECEIVED) -> int:
