@@ -20,6 +20,8 @@ MOST_KEPT_BYTES = 16 * 1024
 """Of one alert as it came; of a larger one the labels, times and status are kept."""
 DEEPEST = 32
 """Levels of lists and of objects, each."""
+MOST_BRACKETS = 50_000
+"""Twice what a megabyte of the smallest real alerts has: more is a body made to cost time."""
 VERSION = "4"
 
 Status = Literal["firing", "resolved"]
@@ -102,7 +104,10 @@ def unix_time(text: object) -> float | None:
 
 
 def _json(body: bytes) -> Any:
-    if _too_deep(body):
+    brackets = _STRING.sub(b"", body).translate(None, _NO_BRACKETS)
+    if len(brackets) > MOST_BRACKETS:
+        raise WebhookError(f"the body holds more than {MOST_BRACKETS // 2} lists and objects")
+    if _too_deep(brackets):
         raise WebhookError(f"the body is no JSON, or nested deeper than {DEEPEST}")
     try:
         return json.loads(body, parse_constant=_no_constant)
@@ -114,9 +119,8 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-def _too_deep(body: bytes) -> bool:
+def _too_deep(brackets: bytes) -> bool:
     """Whether lists and objects stand deeper in each other than `DEEPEST`, or do not close: nothing is built for it."""
-    brackets = _STRING.sub(b"", body).translate(None, _NO_BRACKETS)
     for _ in range(DEEPEST):
         # Each turn takes the innermost pairs away.
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")

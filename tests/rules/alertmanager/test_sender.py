@@ -105,7 +105,9 @@ def test_an_instance_that_hangs_does_not_drown_what_another_says(first: Stand, s
     async def story(sender: Sender) -> None:
         sender.put([an_alert("A")], NOW)
         assert await sender.suppressed(an_alert("A").fingerprint, NOW) is True
-        assert [target.health.queued for target in sender.targets] == [1, 0], "what was cut short is sent again"
+        assert [target.health.queued for target in sender.targets] == [1, 0], (
+            "what was cut short is sent again"
+        )
 
     with_sender([first, second], story, answer_seconds=0.5)
 
