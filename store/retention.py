@@ -58,7 +58,7 @@ def forget(store: Store, before: float) -> Forgotten:
             )
         )
         forget_received(session)
-        # Of an engine that is watched no longer: those of the others go by themselves, a quarter of an hour after their end.
+        # Of engines that are watched no longer: those of the others go by themselves.
         session.execute(delete(AlertRow).where(AlertRow.time < before, AlertRow.state != "firing"))
         runs = forget_runs(session, before)
     return Forgotten(campaigns, entries, runs)
