@@ -21,8 +21,13 @@ from change.engine import EngineControl
 from change.journal import Journal
 from collectors.history import History
 from collectors.runner import Runner
+from collectors.sample import Sample
 from daemon import assembly, credentials
+from daemon.acting.playbooks import Playbooks
+from daemon.acting.received import ReceivedRuns
 from daemon.alerting.assembly import Alerting
+from daemon.alerting.receiving import Receiving
+from daemon.alerting.sending import SEND_SECONDS, Sending
 from daemon.body import DaemonBody
 from daemon.campaigns import Campaigns
 from daemon.canary import canary as build_canary
@@ -52,6 +57,7 @@ from web.bind import UnsafeBind, check_bind
 WATCH_SECONDS = 2.0
 HOST_SECONDS = 10.0
 ALERT_SECONDS = 1.0
+PLAYBOOK_SECONDS = 1.0
 CAMPAIGN_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 FORGET_SECONDS = 24 * 3600.0
@@ -119,7 +125,10 @@ class Daemon:
             reapply_host=after_restart(host, self._notices),
             canary=self._canary,
         )
-        self.alerting = Alerting(config, self._history, self._store, self._notices, clock())
+        self._exporter = Exporter(self._history, self._self_state, clock=clock, more=self._more_samples)
+        self.alerting = Alerting(
+            config, self._history, self._store, self._notices, clock(), self._exporter.own
+        )
         self.campaigns.alert = self.alerting.campaign_alert()
         self._watch = EngineWatch(
             self._control,
@@ -131,6 +140,31 @@ class Daemon:
             busy=self._busy,
             unproven=self.campaigns.unproven,
         )
+        self.sending = Sending(config, self._notices, clock)
+        self.receiving = Receiving(self._store, self.sending.sender, config.web, clock)
+        self.playbooks = Playbooks(
+            config,
+            self.alerting.groups,
+            control=self._control,
+            store=self._store,
+            journal=journal,
+            history=self._history,
+            modes=self._modes,
+            notices=self._notices,
+            campaigns=self.campaigns,
+            host=host,
+            cold=self._cold,
+            clock=clock,
+            silences=self.sending,
+            sink=self.sending,
+        )
+        if self.alerting.watch is not None:
+            self.alerting.watch.alert_sinks.append(self.sending)
+            self.alerting.watch.change_sinks.append(self.sending)
+            if self.playbooks.driver is not None:
+                self.alerting.watch.run_sinks.append(self.playbooks.driver)
+        if self.playbooks.driver is not None:
+            self.receiving.sinks.append(ReceivedRuns(self.playbooks.driver, clock))
         self._host_watch = HostWatch(host, self._modes, self._notices, busy=self._busy)
         self.body = DaemonBody(
             config=config,
@@ -144,6 +178,8 @@ class Daemon:
             runner=self._runner,
             clock=clock,
             alerting=self.alerting,
+            playbooks=self.playbooks,
+            receiving=self.receiving,
             cold=self._cold,
             tried_host=tried_host,
         )
@@ -159,7 +195,7 @@ class Daemon:
             self._config.web.root_path,
             self._clock,
         )
-        add_metrics(app, Exporter(self._history, self._self_state, clock=self._clock, more=self.alerting.samples))
+        add_metrics(app, self._exporter)
         return app
 
     async def first_look(self) -> None:
@@ -194,18 +230,26 @@ class Daemon:
             loops.create_task(supervisor.every("housekeeping", HOUSEKEEPING_SECONDS, self._keep_house))
             if self.alerting.watch is not None:
                 loops.create_task(supervisor.every("alerts", ALERT_SECONDS, self.alerting.watch.tick))
+            if self.playbooks.driver is not None:
+                loops.create_task(supervisor.every("playbooks", PLAYBOOK_SECONDS, self.playbooks.driver.tick))
             if self._cold is not None:
                 loops.create_task(supervisor.every("restarts", WATCH_SECONDS, self._cold.tick))
+            loops.create_task(supervisor.every("received alerts", WATCH_SECONDS, self.receiving.tick))
+            for name, tick in self.sending.loops():
+                loops.create_task(supervisor.every(name, SEND_SECONDS, tick))
             if self._canary is not None:
                 loops.create_task(supervisor.every("canary", WATCH_SECONDS, self._canary.tick))
             if listening is not None:
                 loops.create_task(supervisor.keep("web", lambda: self.serve(listening)))
+        if self.playbooks.driver is not None:
+            await self.playbooks.driver.finish()
         # A restart may take longer than whoever stops us waits: the next start takes back a candidate that serves.
         await self.campaigns.stop("the daemon was stopped", self._clock(), may_restart=False)
         if self._cold is not None:
             await self._cold.finish()
         if self._canary is not None:
             await self._canary.finish()
+        await self.sending.close()
         self._store.close()
 
     async def serve(self, listening: socket.socket) -> None:
@@ -255,6 +299,9 @@ class Daemon:
             self._cold.look_again()
         if self._canary is not None:
             self._canary.look_again()
+
+    def _more_samples(self, now: float) -> list[Sample]:
+        return [*self.alerting.samples(now), *self.sending.samples(now), *self.playbooks.samples(now)]
 
     def _self_state(self) -> SelfState:
         return SelfState(

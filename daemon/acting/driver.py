@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -87,17 +87,18 @@ class PlaybookDriver:
 
     # ------------------------------------------------------------------ why playbooks walk
 
-    def fired(self, alerts: Iterable[Alert]) -> None:
-        """Take alerts of the own rules that changed: those that fire start their playbook, the others are over."""
+    def fired(self, alerts: Sequence[Alert], now: float) -> None:
+        """See `daemon.alerting.sinks.RunSink`."""
         for alert in alerts:
-            if alert.state == "firing" and alert.playbook is not None:
+            if alert.playbook is not None:
                 started = alert.active_at if alert.fired_at is None else alert.fired_at
                 window = self._windows.get(alert.rule, 0.0)
-                self._take(
-                    Trigger(alert.playbook, "rule", alert.labels, alert.fingerprint, started, window),
-                )
-            elif alert.state == "resolved":
-                self.resolved(alert.fingerprint)
+                self._take(Trigger(alert.playbook, "rule", alert.labels, alert.fingerprint, started, window))
+
+    def resolved(self, alerts: Sequence[Alert], now: float) -> None:
+        """See `daemon.alerting.sinks.RunSink`."""
+        for alert in alerts:
+            self.over(alert.fingerprint, now)
 
     def received(self, labels: Labels, fingerprint: str, starts_at: float) -> None:
         """Take an alert that Alertmanager's webhook brought, firing and for the first time."""
@@ -107,9 +108,9 @@ class PlaybookDriver:
         window = self._windows.get(dict(labels).get("alertname", ""), 0.0)
         self._take(Trigger(name, "alertmanager", labels, fingerprint, starts_at, window))
 
-    def resolved(self, fingerprint: str) -> None:
-        """An alert is over: what has changed nothing for it yet need not."""
-        self._runner.resolved(fingerprint, self._clock())
+    def over(self, fingerprint: str, now: float) -> None:
+        """An alert is over, of whichever source: what has changed nothing for it yet need not."""
+        self._runner.resolved(fingerprint, now)
         if self._quiet is not None:
             self._quiet.over(fingerprint)
 
@@ -147,6 +148,10 @@ class PlaybookDriver:
         self._runner.take(self._triggers.ready(), now)
         self._step(now)
 
+    def leave_the_past(self) -> None:
+        """Look at nothing that a process before this one left: for a look that must not end it."""
+        self._recovered = True
+
     async def finish(self) -> None:
         """The daemon ends: what is under way gets a moment, the rest is the next start's."""
         await self._triggers.finish()
@@ -156,9 +161,10 @@ class PlaybookDriver:
 
     def _take(self, trigger: Trigger) -> None:
         if trigger.playbook not in self._playbooks:
+            # One key for all: names come from outside.
             self._notices.say(
-                f"playbook {trigger.playbook}",
-                f"an alert asks for playbook {trigger.playbook}, which there is not",
+                "unknown playbook",
+                f"an alert asks for playbook {trigger.playbook[:64]!r}, which there is not",
             )
             return
         if self._quiet is not None:
@@ -218,15 +224,14 @@ class PlaybookDriver:
         if change.state != "waiting_approval":
             self._notices.over(f"{context.run} asks", f"{context.run} waits for no answer any more")
         if change.state in ENDED:
-            del self._contexts[change.run_id]
+            self._contexts.pop(change.run_id, None)
             if self._quiet is not None:
                 self._quiet.ended(change)
             why = "" if change.reason is None else f": {change.reason}"
             text = f"{context.actor} ({context.target}) ended {change.state}{why}"
+            _log.info(text, cause=change.cause)
             self._notices.say(
-                f"playbook {change.playbook} {change.target}",
-                text,
-                "warning" if change.state in _WORSE else "info",
+                f"playbook {change.playbook}", text, "warning" if change.state in _WORSE else "info"
             )
         else:
             _log.info(f"{context.actor} ({context.target}) is {change.state}", reason=change.reason)
