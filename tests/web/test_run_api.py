@@ -36,7 +36,7 @@ def fill_runs(store: Store) -> None:
                 queued=NOW,
                 started=NOW,
                 ended=NOW + 60,
-            )  # fmt: skip
+            )
         )
         session.add(
             PlaybookRun(
@@ -52,7 +52,7 @@ def fill_runs(store: Store) -> None:
                 queued=NOW,
                 started=None,
                 ended=NOW,
-            )  # fmt: skip
+            )
         )
         session.flush()
         for number, kind in enumerate(("check", "diagnose", "act")):
@@ -71,7 +71,7 @@ def fill_runs(store: Store) -> None:
                 intended=NOW,
                 ended=NOW + 1,
                 outcome={"ok": True, "text": "in force", "figures": {}},
-            )  # fmt: skip
+            )
         )
 
 

@@ -1,4 +1,4 @@
-"""Playbooks in the living daemon: from a rule's alert to the change in the engine, asked for and read through the API."""
+"""Playbooks in the living daemon: from a rule's alert to the change in the engine, with the API to ask."""
 
 from __future__ import annotations
 
