@@ -12,6 +12,7 @@ import pytest
 
 from bench import real_playbooks
 from bench.real_playbooks import FAULTS, Fault
+from bench.real_restart import say
 
 pytestmark = pytest.mark.real
 
@@ -20,5 +21,5 @@ pytestmark = pytest.mark.real
 def test_it_is_noticed_by_a_rule_and_mended_by_its_playbook(fault: Fault, tmp_path: Path) -> None:
     with real_playbooks.acting_pair(tmp_path / "pair") as pair:
         found = asyncio.run(real_playbooks.mend(pair, fault, seed=1))
-    print(real_playbooks.figures([found]))
+    say(real_playbooks.figures([found]))
     assert found.good, real_playbooks.figures([found])
