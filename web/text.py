@@ -6,9 +6,10 @@ the daemon's (`state.promoted`) may be missing: the word is then shown as it is.
 
 from __future__ import annotations
 
+from web.alert_text import ALERTS
 from web.restart_text import RESTARTS
 
-ENGLISH: dict[str, str] = RESTARTS | {
+ENGLISH: dict[str, str] = RESTARTS | ALERTS | {
     "unknown": "unknown",
     "cancel": "Cancel",
     "ago": "{span} ago",
