@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from collectors.history import History
 from collectors.metrics import METRICS, Metric
-from collectors.sample import Distribution, Sample, labels
+from collectors.sample import Distribution, Sample, bound_text, labels
 
 MODES = ("observe", "advise", "act")
 
@@ -49,15 +49,18 @@ class Exporter:
         state: Callable[[], SelfState],
         *,
         clock: Callable[[], float] = time.time,
+        more: Callable[[float], Iterable[Sample]] = lambda now: (),
     ) -> None:
+        """`more` gives what else of Trimtab's own is on the page, at a Unix time."""
         self._history = history
+        self._more = more
         self._state = state
         self._clock = clock
 
     def samples(self) -> list[Sample]:
         """What is on the page now; to be asked on the thread that fills the history."""
         now = self._clock()
-        return [*self._history.last_samples(now), *self._own(now)]
+        return [*self._history.last_samples(now), *self._own(now), *self._more(now)]
 
     def page(self) -> bytes:
         """The whole page in text format 0.0.4."""
@@ -120,13 +123,9 @@ def family(metric: Metric, samples: Iterable[Sample]) -> Family:
     return made
 
 
-def _bound(value: float) -> str:
-    return "+Inf" if value == float("inf") else repr(value)
-
-
 def _add_histogram(made: Family, name: str, pairs: dict[str, str], value: Distribution) -> None:
     for bound, count in zip(value.bounds, value.counts, strict=True):
-        made.add_sample(f"{name}_bucket", {**pairs, "le": _bound(bound)}, count)
+        made.add_sample(f"{name}_bucket", {**pairs, "le": bound_text(bound)}, count)
     if not value.bounds or value.bounds[-1] != float("inf"):
         made.add_sample(f"{name}_bucket", {**pairs, "le": "+Inf"}, value.count)
     made.add_sample(f"{name}_sum", pairs, value.sum)
