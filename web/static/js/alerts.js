@@ -62,7 +62,7 @@ function step(one) {
 }
 
 function playbook(one) {
-  const order = (name, key) => h("button", { type: "button", "data-playbook": one.name, "data-order": name }, t(key));
+  const order = (name) => h("button", { type: "button", "data-playbook": one.name, "data-order": name }, t(`playbook.${name}`));
   return h(
     "details",
     { "data-key": one.name },
@@ -70,7 +70,7 @@ function playbook(one) {
     h("p", {}, one.description),
     one.guide && h("p", { class: "muted" }, one.guide),
     h("ol", { class: "steps" }, one.steps.map(step)),
-    h("div", { class: "buttons" }, order("dry", "playbook.dry"), order("run", "playbook.run")),
+    h("div", { class: "buttons" }, order("dry"), order("run")),
   );
 }
 
@@ -148,8 +148,7 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   const { playbook: name, order } = button.dataset;
   const dry = order === "dry";
-  const [title, text] = dry ? ["playbook.dry.title", "playbook.dry.text"] : ["playbook.run.title", "playbook.run.text"];
-  if (await ask(t(title, { name }), t(text), t("playbook.yes"), [], !dry)) {
+  if (await ask(t(`playbook.${order}.title`, { name }), t(`playbook.${order}.text`), t("playbook.yes"), [], !dry)) {
     await command(`playbooks/${name}/run`, { dry_run: dry }, t("playbook.begun"));
   }
 });
