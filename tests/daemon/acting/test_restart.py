@@ -210,3 +210,20 @@ def test_without_a_plugin_a_token_says_that_it_serves(here: Here, monkeypatch: p
     with pytest.raises(ActionRefused, match="gate cannot be closed"):
         here.do(here.deed, "restart")
     assert here.stand.server.stops == 0
+
+
+def test_a_dead_engine_comes_back_with_half_of_what_it_was_started_with(here: Here) -> None:
+    state = here.stand.node.control.read_state()
+    here.stand.journal.note_launch(state, here.now)
+    seqs = state.values["max_num_seqs"]
+    here.die()
+    plan, done = here.do(here.deed, "restart", settings={"max_num_seqs": "x0.5"})
+    assert done.ok, done.text
+    assert plan.undo == {"actor": RUN.actor, "settings": {"max_num_seqs": round(seqs / 2)}}
+    assert here.stand.serves(max_num_seqs=round(seqs / 2))
+
+
+def test_what_nobody_knows_is_left_out_and_said(here: Here) -> None:
+    plan, _ = here.do(here.deed, "restart", settings={"block_size": 64, "no_such_setting": "x0.5"})
+    assert "no_such_setting left out" in plan.text
+    assert here.stand.serves(block_size=64)

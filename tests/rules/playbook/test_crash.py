@@ -152,7 +152,7 @@ def test_killed_at_every_point(fused: Fuse, store: Store, text: str, celsius: fl
 @pytest.mark.parametrize("celsius", [80, 90], ids=["helps", "does not help"])
 def test_killed_again_while_it_recovers(fused: Fuse, store: Store, celsius: float) -> None:
     books = playbooks(IRREVERSIBLE)
-    for point in range(4, 60, 3):
+    for point in range(4, 40, 5):
         for again in range(0, 8, 2):
             stand = Stand(emptied(store), books)
             stand.engine = FusedEngine(fused)
