@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from change.engine import EngineError
 from store import Store
-from web import reads
+from web import reads, run_reads
 from web.api import Id
 from web.body import Body
 from web.feed import Feed
@@ -23,7 +23,7 @@ from web.sessions import COOKIE, SESSION_SECONDS, Sessions
 from web.text import ENGLISH
 
 HERE = Path(__file__).parent
-NEXT_PAGE = re.compile(r"(|trials|trials/\d{1,19}|journal|knobs)")
+NEXT_PAGE = re.compile(r"(|trials|trials/\d{1,19}|alerts|runs/\d{1,19}|journal|knobs)")
 """Where a sign-in may lead: the pages, so that nobody is sent elsewhere."""
 
 templates = Jinja2Templates(HERE / "templates")
@@ -53,6 +53,26 @@ def page_routes(body: Body, store: Store, feed: Feed) -> APIRouter:
     @router.get("/trials/{id:int}")
     async def trials(request: Request, id: Id) -> Response:
         return show(request, "trials", up="../", **_campaign_data(store, id))
+
+    @router.get("/alerts")
+    async def alerts(request: Request) -> Response:
+        with store.reading() as session:
+            runs = run_reads.runs(session, limit=30, before=None)
+        return show(
+            request,
+            "alerts",
+            alerts=plain(body.alerts()),
+            runs=_dump(runs),
+            playbooks=plain(body.playbooks()),
+        )
+
+    @router.get("/runs/{id:int}")
+    async def run(request: Request, id: Id) -> Response:
+        with store.reading() as session:
+            found = run_reads.run(session, id)
+        if found is None:
+            raise HTTPException(404, f"there is no run {id}")
+        return show(request, "run", up="../", run=plain(found.model_dump()))
 
     @router.get("/journal")
     async def journal(request: Request) -> Response:

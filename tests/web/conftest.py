@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from playwright.sync_api import Browser, sync_playwright
 
 from store import Store, open_store
+from tests.prepare import find_program
+from tests.web.browsing import ARGUMENTS, Visit
 from tests.web.fake_body import FakeBody
 from tests.web.seeded import NOW, fill
 from web.app import create_app
@@ -57,3 +61,25 @@ def body() -> FakeBody:
 def client(_shared_client: TestClient, body: FakeBody) -> TestClient:
     """The face without a token, on loopback, over `body` and a store that is only read."""
     return _shared_client
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_program("chromium"), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Any]:
+    opened: list[Visit] = []
+
+    def open_page(**options: Any) -> Visit:
+        opened.append(Visit(browser, **options))
+        return opened[-1]
+
+    yield open_page
+    for one in opened:
+        one.close()
+        assert one.complaints == []

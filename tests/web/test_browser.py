@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from daemon.knob_rows import knob_rows
 from store import Store
-from tests.prepare import find_program
 from tests.web.fake_body import FakeBody
 from tests.web.seeded import NOW, add_pair, fill
 from tests.web.seeded_cold import BEST, fill_cold
@@ -23,74 +20,11 @@ from web.app import create_app
 
 pytestmark = pytest.mark.debian("chromium")
 
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-SHOTS = os.environ.get("TRIMTAB_SCREENSHOTS")
-"""A folder to leave pictures of the pages in."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_program("chromium"), args=ARGUMENTS)
-        yield browser
-        browser.close()
-
 
 @pytest.fixture
 def site(body: FakeBody, read_store: Store) -> Iterator[str]:
     with served(create_app(body, read_store, None, clock=lambda: NOW)) as address:
         yield address
-
-
-class Visit:
-    """One page and everything it complained about."""
-
-    def __init__(self, browser: Browser, width: int = 1440, scheme: Any = "light") -> None:
-        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
-        self.complaints: list[str] = []
-        self.page.on("console", lambda message: self._note(message.type, message.text))
-        self.page.on("pageerror", lambda error: self._note("error", str(error)))
-        self.page.on("requestfailed", self._failed)
-
-    def _note(self, kind: str, text: str) -> None:
-        if kind in ("error", "warning"):
-            self.complaints.append(f"{kind}: {text}")
-
-    def _failed(self, request: Request) -> None:
-        # What leaving the page cuts off, its stream or its icon, is no failure.
-        if request.failure != "net::ERR_ABORTED":
-            self.complaints.append(f"failed: {request.url} {request.failure}")
-
-    def picture(self, name: str) -> None:
-        if SHOTS:
-            self.page.screenshot(path=Path(SHOTS) / f"{name}.png", full_page=True)
-
-    def close(self) -> None:
-        self.context.close()
-
-
-@pytest.fixture
-def visit(browser: Browser) -> Iterator[Any]:
-    opened: list[Visit] = []
-
-    def open_page(**options: Any) -> Visit:
-        opened.append(Visit(browser, **options))
-        return opened[-1]
-
-    yield open_page
-    for one in opened:
-        one.close()
-        assert one.complaints == []
 
 
 def luminance(page: Page) -> float:

@@ -16,7 +16,7 @@ from tests.web.fake_body import FakeBody
 from tests.web.seeded import NOW
 from web.app import create_app
 
-PAGES = ["/", "/trials", "/trials/2", "/journal", "/knobs"]
+PAGES = ["/", "/trials", "/trials/2", "/alerts", "/journal", "/knobs"]
 
 
 def data_of(text: str) -> Any:
@@ -46,7 +46,10 @@ def test_no_page_needs_what_its_policy_forbids(client: TestClient, path: str) ->
 def test_scripts_load_one_another_by_relative_addresses_and_nothing_from_elsewhere(
     client: TestClient,
 ) -> None:
-    seen, waiting = set(), {f"/static/js/{name}.js" for name in ("live", "trials", "journal", "knobs")}
+    seen, waiting = (
+        set(),
+        {f"/static/js/{name}.js" for name in ("live", "trials", "alerts", "run", "journal", "knobs")},
+    )
     while waiting:
         path = waiting.pop()
         seen.add(path)

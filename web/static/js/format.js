@@ -127,6 +127,14 @@ export function moment(time) {
   return `${day.format(date)}, ${clock.format(date)}`;
 }
 
+const exact = new Intl.DateTimeFormat(LANGUAGE, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+
+// To the second, for what follows one another closely.
+export const instant = (time) => (known(time) ? exact.format(new Date(time * 1000)) : t("unknown"));
+
+// A figure without a unit, as an expression gives it.
+export const plain = (value) => (known(value) ? brief(value) : t("unknown"));
+
 export function ago(time, now) {
   if (!known(time) || !known(now)) return t("unknown");
   return t("ago", { span: span(Math.max(0, now - time)) });
