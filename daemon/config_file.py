@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from daemon.config import Config, known_keys, section_of
 from daemon.errors import ConfigError
 from daemon.sections.base import Section
-from daemon.yaml_file import Document, YamlMistake, dotted, parse
+from rules.yaml_reading import Document, YamlMistake, dotted, parse
 
 
 def load(path: Path | None) -> Config:

@@ -19,6 +19,8 @@ class Alert:
 
     `labels` hold `alertname` and all that the rule adds, as Alertmanager gets them. `active_at` is when the condition
     began to hold, `fired_at` when it had held for the rule's `for`, `resolved_at` when it no longer held.
+    `for_seconds` is that `for`. `valid_until` is until when Alertmanager is to believe that it fires without hearing of
+    it again: the `endsAt` of one that is not resolved; None while it has never been sent.
     """
 
     rule: str
@@ -32,6 +34,8 @@ class Alert:
     keep_firing_since: float | None = None
     playbook: str | None = None
     group: str = field(default="", kw_only=True)
+    for_seconds: float = field(default=0.0, kw_only=True)
+    valid_until: float | None = field(default=None, kw_only=True)
 
     @property
     def fingerprint(self) -> str:

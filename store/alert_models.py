@@ -22,7 +22,7 @@ class AlertRow(Base):
     labels: Mapped[dict[str, Any]]
     annotations: Mapped[dict[str, Any]]
     state: Mapped[str]  # pending, firing, resolved
-    value: Mapped[float]
+    value: Mapped[float | None]  # None: not a number
     active_at: Mapped[float]
     fired_at: Mapped[float | None]
     resolved_at: Mapped[float | None]

@@ -28,7 +28,7 @@ from daemon.config import Config
 from daemon.errors import BAD, USAGE, UserError
 from daemon.notices import Notices
 from daemon.orders import Orders
-from daemon.yaml_file import YamlMistake, parse
+from rules.yaml_reading import YamlMistake, parse
 from store import open_store
 
 ACTOR = "cli"

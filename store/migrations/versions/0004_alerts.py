@@ -34,7 +34,7 @@ def upgrade() -> None:
         _json("labels"),
         _json("annotations"),
         _text("state"),
-        sa.Column("value", sa.Double(), nullable=False),
+        sa.Column("value", sa.Double(), nullable=True),
         _time("active_at"),
         _time("fired_at", True),
         _time("resolved_at", True),

@@ -10,6 +10,8 @@ import yaml
 
 Path = tuple[str | int, ...]
 
+MAX_CHARACTERS = 512 * 1024
+"""Far above any real file; parsing takes some seconds for each MB, in which nothing else would be done."""
 MAX_KEYS = 10_000
 """Far above any real configuration; nested aliases could grow without end."""
 
@@ -74,8 +76,10 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 def parse(text: str) -> Document:
     """Parse YAML text; an empty document gives None as values.
 
-    Raises `YamlMistake` for bad syntax, a key written twice or not text, an alias that holds itself.
+    Raises `YamlMistake` for bad syntax, a key written twice or not text, an alias that holds itself, too much text.
     """
+    if len(text) > MAX_CHARACTERS:
+        raise YamlMistake(f"{len(text)} characters: at most {MAX_CHARACTERS} are read", None)
     loader: _Loader | None = None
     try:
         loader = _Loader(text)

@@ -1,0 +1,70 @@
+"""The same rules for a real Prometheus: its rule file, which `promtool check rules` accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from rules.rule import Rule, RuleGroup
+
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
+
+
+def export(groups: Iterable[RuleGroup]) -> str:
+    """Write the rules as YAML; a playbook and a description are annotations there."""
+    return yaml.dump(as_values(groups), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def as_values(groups: Iterable[RuleGroup]) -> dict[str, Any]:
+    """The rule file as plain values."""
+    return {
+        "groups": [
+            {
+                "name": group.name,
+                "interval": duration(group.interval_seconds),
+                "rules": [_rule(rule) for rule in group.rules],
+            }
+            for group in groups
+        ]
+    }
+
+
+def duration(seconds: float) -> str:
+    """A duration as Prometheus writes it, to the millisecond: `1h30m`."""
+    left = round(seconds * 1000)
+    text = ""
+    for unit, size in _UNITS:
+        count, left = divmod(left, size)
+        text += f"{count}{unit}" if count else ""
+    return text or "0s"
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    made: dict[str, Any] = {"alert": rule.name, "expr": rule.expression.text}
+    if rule.for_seconds > 0:
+        made["for"] = duration(rule.for_seconds)
+    if rule.keep_firing_for_seconds > 0:
+        made["keep_firing_for"] = duration(rule.keep_firing_for_seconds)
+    made["labels"] = {name: text.text for name, text in rule.labels.items()}
+    if rule.annotations:
+        made["annotations"] = {name: text.text for name, text in rule.annotations.items()}
+    return made
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts that another version of YAML would read as something else are quoted: `on`, `22:00`, `0x10`."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    plain = bool(text) and text.replace("_", "a").isalpha() and text.lower() not in _WORDS
+    style = None if plain else "|" if "\n" in text and text.isascii() and "\t" not in text else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+_Dumper.add_representer(str, _text)

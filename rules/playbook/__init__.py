@@ -1,0 +1,1 @@
+"""Playbooks: troubleshooting procedures as data, and the mind that walks them."""
