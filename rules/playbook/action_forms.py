@@ -44,7 +44,8 @@ def _known(name: str, known: Mapping[str, object], lane: str) -> str:
     return name
 
 
-def _hot_value(value: object) -> object:
+def hot_value(value: object) -> object:
+    """A number, a factor as `x0.5`, or a variable. Raises `ValueError` for anything else."""
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12:
         return value
     if isinstance(value, str) and (_FACTOR.fullmatch(value) or _VARIABLE.fullmatch(value)):
@@ -56,7 +57,7 @@ def _hot_value(value: object) -> object:
 
 HotKnob = Annotated[str, AfterValidator(lambda name: _known(name, HOT_KNOBS, "hot"))]
 HostKnob = Annotated[str, AfterValidator(lambda name: _known(name, HOST_KNOBS, "host"))]
-HotValue = Annotated[float | str, BeforeValidator(_hot_value)]
+HotValue = Annotated[float | str, BeforeValidator(hot_value)]
 Scalar = bool | int | float | Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(_with_variables)]
 SettingName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,99}$")]
 

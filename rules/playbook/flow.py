@@ -42,6 +42,11 @@ def ways(playbook: Playbook, step: Step) -> Iterator[tuple[str, str]]:
             yield "failed", step.failed
 
 
+def way(playbook: Playbook, step: Step, key: str) -> str:
+    """Where one way out of a step leads."""
+    return dict(ways(playbook, step))[key]
+
+
 def flaws(playbook: Playbook, window_seconds: float = 0.0) -> list[Flaw]:
     """Everything wrong with a playbook whose steps are well formed; `window_seconds` is its alert's longest `for`."""
     found = [*_names(playbook), *_gotos(playbook)]

@@ -1,7 +1,7 @@
 """What goes into the walks of playbooks, and what comes out.
 
 Each command that wants an answer carries `run_id` and `call`, a number that the run gives out once; its `Result`
-carries them back. A result that nobody waits for any more is written down and changes nothing.
+carries them back. A result that nobody waits for any more changes nothing.
 """
 
 from __future__ import annotations

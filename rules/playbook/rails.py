@@ -1,11 +1,20 @@
-"""What keeps playbooks from doing harm: who may walk, who may act, and why not."""
+"""What keeps playbooks from doing harm: who may walk, who may act, and why not. Pure: the runs there were come in."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from rules.actions import ActionKind
+from rules.playbook.messages import Mode
+from rules.playbook.schema import Playbook
+
+HOUR = 3600.0
+LONGEST_REST = 7 * 24 * HOUR
+"""The longest cool-down that a playbook may ask for."""
+MOST_WAITING = 100
+LONGEST_WAIT = 1800.0
+"""How long a run may wait for its turn; what was wrong half an hour ago is looked at anew by the next alert."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +25,112 @@ class Limits:
     allow: Set[ActionKind] | None = None
     acts_per_hour: int = 4
     approval_seconds: float = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A run that walked and ended: how long its playbook rests on its target, and how long all that change it do."""
+
+    playbook: str
+    target: str
+    ended: float
+    rest_seconds: float
+    target_rest_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A run that has not ended; `holds` says that it walks and may change something."""
+
+    run_id: int
+    playbook: str
+    target: str
+    waiting: bool
+    holds: bool
+
+
+def rests(playbook: Playbook, window_seconds: float) -> tuple[float, float]:
+    """How long a playbook rests on a target after a walk, and how long the others do, in seconds."""
+    least = window_seconds + playbook.verify_seconds
+    return max(playbook.cooldown, least), least
+
+
+class Rails:
+    """Gives the reason why not, or None."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+
+    def admit(
+        self, playbook: Playbook, target: str, past: Sequence[Past], present: Sequence[Present], now: float
+    ) -> str | None:
+        """Why a run is not even queued."""
+        if playbook.name in self.limits.disabled:
+            return "the playbook is in playbooks.disabled"
+        for run in present:
+            if (run.playbook, run.target) == (playbook.name, target):
+                return f"run {run.run_id} of the same playbook is on {target} already"
+        until = max((p.ended + p.rest_seconds for p in past if _same(p, playbook, target)), default=now)
+        if until > now:
+            return f"cool-down: {playbook.name} rests on {target} for another {_minutes(until - now)}"
+        if sum(run.waiting for run in present) >= MOST_WAITING:
+            return f"{MOST_WAITING} runs are waiting already"
+        return None
+
+    def start(
+        self,
+        target: str,
+        past: Sequence[Past],
+        present: Sequence[Present],
+        *,
+        changes: bool,
+        stopped: str | None,
+        now: float,
+    ) -> str | None:
+        """Why a queued run has to wait; `changes` says that it may change something, dry runs do not."""
+        if stopped is not None:
+            return stopped
+        if not changes:
+            return None
+        holder = next((run for run in present if run.holds), None)
+        if holder is not None:
+            return (
+                f"run {holder.run_id} ({holder.playbook}) is walking, and one at a time may change something"
+            )
+        until = max((p.ended + p.target_rest_seconds for p in past if p.target == target), default=now)
+        if until > now:
+            return f"cool-down: {target} was changed, and is watched for another {_minutes(until - now)}"
+        return None
+
+    def act(
+        self,
+        kind: ActionKind,
+        acts: Sequence[float],
+        *,
+        mode: Mode,
+        dry: bool,
+        stopped: str | None,
+        now: float,
+    ) -> str | None:
+        """Why an action may not be done; `acts` are the times of those that were. A message to people costs nothing."""
+        if self.limits.allow is not None and kind not in self.limits.allow:
+            return f"{kind} is not in playbooks.allow"
+        if not dry and stopped is not None:
+            return stopped
+        if not dry and mode == "observe":
+            return "the mode is observe now"
+        if kind != "notify" and self.acts_left(acts, now) == 0:
+            return f"playbooks.acts_per_hour ({self.limits.acts_per_hour}) is used up"
+        return None
+
+    def acts_left(self, acts: Sequence[float], now: float) -> int:
+        """How many actions the hour still holds."""
+        return max(0, self.limits.acts_per_hour - sum(time > now - HOUR for time in acts))
+
+
+def _same(past: Past, playbook: Playbook, target: str) -> bool:
+    return past.playbook == playbook.name and past.target == target
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
