@@ -22,9 +22,10 @@ from daemon.lanes import LaneControl
 from daemon.ledger import abandon_unfinished, unproven_incumbent
 from daemon.modes import Modes
 from daemon.notices import Notices
-from daemon.quiet_hours import local_minute, minute_of_day
+from daemon.schedule import Schedule
 from daemon.sections.restart import RestartSection
 from store import Store, StoreError
+from tuner.messages import Decision
 from tuner.outer.settings import OuterSettings
 from tuner.settings import Slo, TuneSettings
 from web.body import NotFound, Refused
@@ -94,7 +95,7 @@ class Campaigns:
         self._canary = canary
         self._tuning: Tuning | OuterTuning | CanaryTuning | None = None
         self._locks: list[EngineLock] = []
-        self._last_minute: int | None = None
+        self._schedule = Schedule(tune.schedule)
         self._swept = False
         self._asked_since: float | None = None
         # A tick and an order from outside must not drive the same campaign at once.
@@ -217,7 +218,9 @@ class Campaigns:
         async with self._turn:
             await self._drive(now)
 
-    async def stop(self, reason: str, now: float, *, may_restart: bool = True) -> None:
+    async def stop(
+        self, reason: str, now: float, *, may_restart: bool = True, decision: Decision = "aborted"
+    ) -> None:
         """Stop the campaign, if one runs, with the incumbent restored.
 
         Without `may_restart` a start-up candidate that serves is left: the next start of the daemon takes it back.
@@ -226,14 +229,18 @@ class Campaigns:
             if self._tuning is None:
                 return
             try:
-                if may_restart:
-                    await self._tuning.stop(now, "aborted", reason)
-                else:
-                    await self._tuning.leave(now, "aborted", reason)
+                end = self._tuning.stop if may_restart else self._tuning.leave
+                await end(now, decision, reason)
                 self._notices.say("campaign", f"the campaign was stopped: {reason}", "info")
             finally:
                 # Whatever went wrong: the lease takes a trial back, and what stays open is ended later.
                 self._end()
+
+    def abandon(self, reason: str) -> None:
+        """Give up a campaign that did not end in time; whoever does has put the incumbent back, or the lease does."""
+        self._swept = False  # what it leaves in the store is ended with the next tick
+        self._notices.say("campaign", f"the campaign was given up: {reason}", "info")
+        self._end()
 
     async def approve(self, id: str) -> dict[str, Any]:
         """Say yes to what waits."""
@@ -260,11 +267,8 @@ class Campaigns:
             finally:
                 self._end()
             raise
-        if tuning.pending is None:
-            self._asked_since = None
-        elif self._asked_since is None:
-            self._asked_since = now
-        if tuning.done:
+        self._asked_since = None if tuning.pending is None else self._asked_since or now
+        if tuning.done and tuning is self._tuning:
             self._end()
 
     def _follow(self, boot_id: str) -> str | None:
@@ -382,18 +386,14 @@ class Campaigns:
             self._notices.say("store", str(error), "error")
 
     async def _on_schedule(self, now: float) -> None:
-        minute = local_minute(now)
-        came, self._last_minute = minute != self._last_minute, minute
-        if not came or minute not in {minute_of_day(time) for time in self._tune.schedule}:
+        due = self._schedule.due(now)
+        if due is None:
             return
         if self._modes.mode == "observe":
             self._notices.say("schedule", "tune.schedule is set but mode observe changes nothing", "info")
             return
         try:
             await self.start(self._modes.mode, None, now)
-        except (Refused, EngineError) as error:
-            self._notices.say(
-                "schedule", f"the campaign of {minute // 60:02d}:{minute % 60:02d} did not begin: {error}"
-            )
-        else:
             self._notices.over("schedule", "a campaign of the schedule begins")
+        except (Refused, EngineError) as error:
+            self._notices.say("schedule", f"the campaign of {due} did not begin: {error}")

@@ -19,7 +19,8 @@ from change.restart.record import good_of
 from change.restart.recovery import recover
 from change.restart.restart import Restart
 from change.restart.roll_back import order_back, undo_restarts
-from change.server import LaunchCommand, ServerError, Settings
+from change.restart.way_back import answers
+from change.server import LaunchCommand, ServerError, ServerState, Settings
 from change.steps import ChangeRefused
 from daemon.notices import Notices
 from store import StoreError
@@ -131,6 +132,14 @@ class Cold:
         """How far the restart is that is under way, None while there is none."""
         return self._progress if self.running else None
 
+    async def state(self) -> ServerState:
+        """What the hand says of the engine; raises `ServerError`."""
+        return await self._parts.server.look()
+
+    async def gives_a_token(self) -> bool:
+        """Whether the engine answers a request for one token, within the time a restart gives it."""
+        return await answers(self._parts)
+
     async def settings(self) -> Settings:
         """Return what the command spells out, and over it what the engine says."""
         spelled = self._catalogue.settings(plain(await self._parts.server.command()))
@@ -151,11 +160,12 @@ class Cold:
         kind: Kind,
         campaign_id: int | None = None,
         hot: Values | None = None,
+        urgent: bool = False,
     ) -> RestartResult:
-        """Restart with `settings` over the last known good command; see `ColdLane`."""
+        """Restart with `settings` over the last known good command; see `ColdLane`, and `RestartOrder` for `urgent`."""
         async with self._turn:
             try:
-                order = await self._order(settings, actor, kind, campaign_id, hot)
+                order = replace(await self._order(settings, actor, kind, campaign_id, hot), urgent=urgent)
             except (ServerError, StoreError) as error:
                 return RestartResult("refused", "preflight", str(error))
             self._begins(actor, kind, settings)

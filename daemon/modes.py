@@ -51,12 +51,17 @@ class Modes:
             return f"still stopped by the kill-switch file {self._kill_switch}: remove it"
         return None
 
-    def stopped(self, now: float) -> str | None:
-        """Why nothing may be tried now, or None."""
+    def halted(self) -> str | None:
+        """Why neither mind may change anything in any mode, or None."""
         if _there(self._kill_switch):
             return f"stopped by the kill-switch file {self._kill_switch}"
-        if self.paused:
-            return "paused"
+        return "paused" if self.paused else None
+
+    def stopped(self, now: float) -> str | None:
+        """Why nothing may be tried now, or None: quiet hours are about trying, not about mending."""
+        halted = self.halted()
+        if halted is not None:
+            return halted
         minute = local_minute(now)
         for span in self._quiet_hours:
             if span.holds(minute):

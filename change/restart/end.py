@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,12 +14,35 @@ from change.restart.parts import Parts, PhaseFailed
 from change.restart.ports import Holder
 from change.server import ProcessMark, ServerError
 
+URGENT_DRAIN_SECONDS = 2.0
+"""For an engine that answers nothing: what it may still bring to an end."""
+URGENT_GRACE_SECONDS = 5.0
 _CALM_LOOKS = 2
 """A request let in just before the gate closed may be counted a moment later: one look at zero is not enough."""
 
 
-async def close_and_drain(parts: Parts, course: Course, keeper: Keeper) -> int:
+async def close_in_haste(parts: Parts, course: Course, keeper: Keeper) -> int | None:
+    """The same for an engine that answers nothing: its gate may not close, and its requests cannot finish.
+
+    Returns how many were left, None where nobody can tell.
+    """
+    patience = 2 * URGENT_DRAIN_SECONDS
+    try:
+        # Each question of it may hang for as long as its client waits.
+        async with asyncio.timeout(patience):
+            return await close_and_drain(parts, course, keeper, URGENT_DRAIN_SECONDS)
+    except TimeoutError:
+        course.say(f"the engine answered nothing within {patience:g} s: it is ended as it is")
+    except PhaseFailed as failed:
+        course.say(f"{failed}; it is ended as it is")
+    return None
+
+
+async def close_and_drain(
+    parts: Parts, course: Course, keeper: Keeper, drain_seconds: float | None = None
+) -> int:
     """Close the gate and wait until the requests inside are done; return how many were left at the deadline."""
+    patience = parts.settings.drain_seconds if drain_seconds is None else drain_seconds
     with course.during("gate"):
         course.gate_closed()
         try:
@@ -26,7 +50,7 @@ async def close_and_drain(parts: Parts, course: Course, keeper: Keeper) -> int:
         except EngineError as error:
             raise PhaseFailed("gate", f"the gate could not be closed: {error}") from error
     with course.during("drain"):
-        deadline = parts.clock.now() + parts.settings.drain_seconds
+        deadline = parts.clock.now() + patience
         calm = 0
         left: int | None = None
         while parts.clock.now() < deadline:
@@ -36,9 +60,7 @@ async def close_and_drain(parts: Parts, course: Course, keeper: Keeper) -> int:
             if calm >= _CALM_LOOKS:
                 return 0
             await parts.clock.sleep(parts.settings.poll_seconds)
-        course.say(
-            f"{'requests' if left is None else left} still inside after {parts.settings.drain_seconds:g} s"
-        )
+        course.say(f"{'requests' if left is None else left} still inside after {patience:g} s")
         return left or 0
 
 
@@ -65,11 +87,12 @@ async def _inside(parts: Parts) -> int | None:
     return gauges if not counted else max(counted, gauges or 0)
 
 
-async def stop(parts: Parts, course: Course) -> None:
+async def stop(parts: Parts, course: Course, *, urgent: bool = False) -> None:
     """End the engine; a hand that cannot is a failure, unless the engine is gone all the same."""
+    grace = parts.settings.grace_seconds
     with course.during("stop"):
         try:
-            await parts.server.stop(grace_seconds=parts.settings.grace_seconds)
+            await parts.server.stop(grace_seconds=min(grace, URGENT_GRACE_SECONDS) if urgent else grace)
         except ServerError as error:
             if (await parts.server.look()).running:
                 raise PhaseFailed("stop", f"the engine could not be stopped: {error}") from error

@@ -38,7 +38,8 @@ class RestartOrder:
 
     `campaign_id` is the campaign behind it, if any. `settings` is empty for a restart with nothing changed. `hot` are
     the hot values to serve with before the gate opens; None: those that were set on purpose before, less the knobs
-    that `settings` names. `undoes` are the journal entries that a rollback takes back.
+    that `settings` names. `undoes` are the journal entries that a rollback takes back. `urgent`: the engine is dead or
+    answers nothing, so that nothing is waited for that cannot come.
     """
 
     settings: Settings
@@ -48,6 +49,7 @@ class RestartOrder:
     campaign_id: int | None = None
     hot: Values | None = None
     undoes: tuple[int, ...] = ()
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

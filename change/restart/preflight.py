@@ -37,7 +37,7 @@ async def objections(
         found.append(
             f"the disk has {free / _GIB:.2f} GiB left, fewer than {least / _GIB:.2f}: make room for logs and journal"
         )
-    if running:
+    if running and not order.urgent:
         found += await _gate(parts)
     return found
 

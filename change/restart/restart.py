@@ -6,6 +6,7 @@ that dies between any two steps leaves a note of how far it may have come.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from change.journal import restart_actor
 from change.restart.begin import Begun, Proof, Start
 from change.restart.command import plain, same
 from change.restart.course import Course
-from change.restart.end import close_and_drain, held_by, release, stop
+from change.restart.end import URGENT_DRAIN_SECONDS, close_and_drain, close_in_haste, held_by, release, stop
 from change.restart.gate import Keeper
 from change.restart.hot_values import Proved, on_purpose, set_again
 from change.restart.locks import RestartLocks
@@ -96,8 +97,9 @@ class Restart:
                     f"restart {entry.id} is not brought to an end yet: that is done first, at the daemon's start",
                 )
         boot = None
-        with contextlib.suppress(EngineError):
-            boot = await parts.control.state()
+        with contextlib.suppress(EngineError, TimeoutError):
+            async with asyncio.timeout(URGENT_DRAIN_SECONDS if self._order.urgent else None):
+                boot = await parts.control.state()
         if boot is not None:
             self._locks.take(boot.boot_id)
             parts.journal.note_launch(boot, parts.clock.now())
@@ -134,12 +136,13 @@ class Restart:
         assert self._entry is not None
         held = await held_by(parts, self._owned, state.running)
         if state.running:
-            self._lost = await close_and_drain(parts, course, self._keeper)
+            end = close_in_haste if order.urgent else close_and_drain
+            self._lost = await end(parts, course, self._keeper) or 0
         # The engine may end from here on, so that the note of it comes first.
         parts.journal.mark(self._entry, "applied", parts.clock.now())
         self._stopped = True
         course.gate_closed()
-        await stop(parts, course)
+        await stop(parts, course, urgent=order.urgent)
         await release(parts, course, self._owned, held)
         self._keeper.begin()
         self._starts += 1
@@ -175,8 +178,8 @@ class Restart:
 
     async def _watch(self) -> None:
         parts = self._parts
-        if parts.judges.watch is None:
-            return
+        if parts.judges.watch is None or self._order.urgent:
+            return  # of a dead engine nothing is better than what serves now
         deadline = parts.clock.now() + parts.settings.watch_seconds
         while parts.clock.now() < deadline:
             trouble = await parts.judges.watch()

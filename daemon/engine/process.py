@@ -24,6 +24,7 @@ from daemon.guardian.wire import (
     Request,
     Start,
     State,
+    Stay,
     Stop,
     read_answer,
     reasons,
@@ -64,6 +65,10 @@ class ProcessServer:
     async def attend(self) -> None:
         """Have the guardian wait for what this daemon will order."""
         await self._ask(Attend())
+
+    async def stay(self, seconds: float) -> None:
+        """Have the guardian leave an engine that ends by itself to this daemon, for a while; asked again and again."""
+        await self._ask(Stay(seconds=seconds))
 
     async def stop(self, *, grace_seconds: float) -> None:
         """Have the engine and all it began end; returns once they are gone."""

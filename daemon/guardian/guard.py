@@ -15,6 +15,8 @@ RETURN_GRACE_SECONDS = 60.0
 """Grace of an unproven engine that the guardian itself ends."""
 LEFTOVERS_SECONDS = 30.0
 """How long the workers of an engine that ended by itself are waited for once they are killed."""
+RESCUE_SECONDS = 120.0
+"""How long an engine that ended by itself is left to a daemon that said it would start it again."""
 
 
 class Phase(Enum):
@@ -86,6 +88,7 @@ class Guard:
         self._returning = False
         self._ending = False
         self._ended: float | None = None
+        self._stays_until = self._rescue_until = float("-inf")
 
     @property
     def pid(self) -> int | None:
@@ -111,7 +114,7 @@ class Guard:
     def tick(self, now: float) -> int | None:
         """Do what is due; returns the exit code with which all ends, or None."""
         if self.phase is Phase.PROVEN:
-            return None if self._run.code is None else self._end_with_workers(now)
+            return None if self._run.code is None or self._awaits_rescue(now) else self._end_with_workers(now)
         if self.phase is Phase.STOPPING:
             return self._stopping(now)
         if self._ending:
@@ -120,6 +123,22 @@ class Guard:
         if self._attendance.lost(now, running=running):
             return self._come_back(now, running)
         return None
+
+    def _awaits_rescue(self, now: float) -> bool:
+        """Whether an engine that ended by itself is left to the daemon; workers that hold its cards are ended."""
+        if self._ending:
+            return False
+        if now < self._stays_until and self._ended is None:
+            self._ended, self._rescue_until = now, now + RESCUE_SECONDS
+            self._run.ask_to_end(now, 0.0)
+            self._say(
+                f"the engine ended by itself with code {self._run.code}; the daemon has {RESCUE_SECONDS:g} s to start "
+                "it again"
+            )
+        if now >= self._rescue_until:
+            return False
+        self._run.drive_end(now)
+        return True
 
     def _stopping(self, now: float) -> int | None:
         if not self._run.drive_end(now):
@@ -165,12 +184,17 @@ class Guard:
     def _start_kept(self) -> int | None:
         self._returning = False
         try:
-            self._run = self._begin(self._kept)
+            self._run = self._fresh(self._kept)
         except OSError as error:
             self._say(f"{self._kept.argv[0]}: the kept command cannot be started: {error.strerror}")
             return 1
         self.phase = Phase.PROVEN
         return None
+
+    def _fresh(self, command: LaunchCommand) -> Run:
+        run = self._begin(command)
+        self._ended, self._rescue_until = None, float("-inf")
+        return run
 
     def _begin_stop(self, now: float, grace_seconds: float) -> None:
         self.phase = Phase.STOPPING
@@ -197,6 +221,10 @@ class Guard:
             return ServerState(False, self._run.identity, self._run.code)
         return self._run.state(now)
 
+    def stay(self, seconds: float, now: float) -> None:
+        """Leave an engine that ends by itself within so many seconds to the daemon, for a while."""
+        self._stays_until = now + seconds
+
     def stop(self, grace_seconds: float, now: float) -> bool:
         """Have the engine end, or go on with it; tells whether nothing of it is left."""
         self._returning = False
@@ -217,7 +245,7 @@ class Guard:
             self._run.bury()
             self.phase = Phase.STOPPED
         try:
-            self._run = self._begin(command)
+            self._run = self._fresh(command)
         except (OSError, ValueError) as error:
             raise Refused(f"{command.argv[0]}: cannot be started: {error}") from error
         self.phase = Phase.UNPROVEN

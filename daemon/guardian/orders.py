@@ -20,6 +20,7 @@ from daemon.guardian.wire import (
     Request,
     Start,
     State,
+    Stay,
     Stop,
 )
 
@@ -37,7 +38,7 @@ class Orders:
 
     def answer(self, request: Request, peer: Peer, now: float) -> Answer:
         """Carry out a request of `peer`."""
-        if isinstance(request, Look | AskCommand):
+        if isinstance(request, Look | AskCommand | Stay):
             self._attendance.heard(peer, now)
         else:
             self._attendance.ordered(peer, now)
@@ -53,6 +54,9 @@ class Orders:
             case AskCommand():
                 return Answer(command=Command.of(self._guard.command))
             case Attend():
+                return Answer()
+            case Stay():
+                self._guard.stay(request.seconds, now)
                 return Answer()
             case Log():
                 ended = self._guard.phase is Phase.STOPPED or not self._guard.runs

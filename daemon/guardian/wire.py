@@ -62,6 +62,13 @@ class Attend(Strict):
     order: Literal["attend"] = "attend"
 
 
+class Stay(Strict):
+    """Say that an engine which ends by itself will be started again by this daemon: good for so many seconds."""
+
+    order: Literal["stay"] = "stay"
+    seconds: float = Field(ge=0, le=300)
+
+
 class Stop(Strict):
     """Have the engine end; asked again until the answer says that it is gone."""
 
@@ -90,7 +97,7 @@ class Keep(Strict):
     command: Command
 
 
-Request = Look | AskCommand | Attend | Stop | Start | Log | Keep
+Request = Look | AskCommand | Attend | Stay | Stop | Start | Log | Keep
 _REQUESTS: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discriminator="order")])
 
 

@@ -90,9 +90,10 @@ class SetHost(Form):
 
 
 class RestartArguments(Form):
-    """Start-up settings that change with the restart; none: the same again."""
+    """Start-up settings that change with the restart; none: the same again. `quietest` waits for a quiet time."""
 
     settings: Annotated[dict[SettingName, Scalar], Field(max_length=16)] = {}
+    when: Literal["now", "quietest"] = "now"
 
 
 class Restart(Form):

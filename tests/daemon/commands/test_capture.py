@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from change.lock import EngineLock
-from daemon.commands import capture as command
+from daemon.profile import taking
 from tests.collectors.npu_smi.table_text import Shown, print_table
 from tests.daemon.engine_stand import EngineStand
 from tests.daemon.profile.profilers import script, simulated
@@ -110,7 +110,7 @@ def test_one_die_of_each_card_is_recorded_unless_others_are_named(
     table = print_table("B'", dies)
     npu_smi.write_text(f"#!/bin/sh\ncat <<'END'\n{table}END\n")
     npu_smi.chmod(0o755)
-    monkeypatch.setattr(command, "_device_files", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr(taking, "_device_files", lambda: [0, 1, 2, 3])
     words = ("capture", "--way", "msprof-system", "--seconds", "1", "--json", "-c", capturing)
     told = trimtab(*words)
     assert told.code == 0, told.err

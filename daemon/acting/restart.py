@@ -1,0 +1,203 @@
+"""A restart by a playbook: at once for an engine that is dead or stalled, else at once or in the quietest time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+from change.engine import EngineControl, EngineError, PluginAbsent
+from change.journal import Journal
+from change.restart.order import RestartResult
+from change.server import ServerError, Setting
+from change.steps import ChangeRefused
+from daemon.acting.deed import RunContext
+from daemon.acting.quiet import QuietTimes, Unknown
+from daemon.cold import Cold
+from rules.actions import Action, ActionRefused, Outcome, Plan
+from store import StoreError
+from store.models import JournalEntry
+
+ANSWER_SECONDS = 2.0
+"""An engine answers its plugin between two steps: one that does not within this runs no step."""
+TOKEN_SECONDS = 10.0
+"""Without a plugin: how long one token may take before the engine counts as stalled."""
+NO_HAND = "nothing here may restart the engine: say how it is started in engine.server.hand"
+
+Condition = Literal["dead", "stalled", "serving"]
+
+
+class RestartEngine:
+    """`restart`: {settings: {}, when: now | quietest}; without settings with the same command again.
+
+    An engine that is dead or stalled is restarted in haste, outside any window and budget, as its users wait already.
+    """
+
+    preempts = True
+
+    def __init__(
+        self,
+        cold: Cold | None,
+        control: EngineControl,
+        journal: Journal,
+        quiet: QuietTimes,
+        *,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`timer` counts the seconds that are told."""
+        self._cold = cold
+        self._control = control
+        self._journal = journal
+        self._quiet = quiet
+        self._timer = timer
+
+    async def plan(self, action: Action, context: RunContext, now: float) -> Plan:
+        """Say with what and when; refused without a hand, during another restart, or with a flag that cannot work."""
+        cold = self._hand()
+        settings = _settings(action)
+        if _when(action) == "quietest":
+            self._wait_for_quiet(now)
+        if cold.running:
+            raise ActionRefused("a restart is under way already: it is waited for, not doubled")
+        try:
+            condition = await self._condition(cold)
+        except ServerError as error:
+            raise ActionRefused(str(error)) from error
+        problems = await cold.problems(settings) if settings else []
+        if problems:
+            raise ActionRefused("; ".join(problems))
+        hurry = {"dead": ", which has ended,", "stalled": ", which answers nothing, without waiting for it"}
+        text = f"restart the engine{hurry.get(condition, '')} {_words(settings)}"
+        undo = {"actor": context.actor, "settings": settings} if settings else None
+        return Plan(f"{text}; its users wait meanwhile", "engine", undo is not None, undo)
+
+    async def act(self, action: Action, plan: Plan, context: RunContext, now: float) -> Outcome:
+        """Restart, and tell how long its users waited and what of that was Trimtab's own."""
+        cold = self._hand()
+        settings = _settings(action)
+        begun = self._timer()
+        try:
+            condition = await self._condition(cold)
+        except ServerError as error:
+            raise ActionRefused(str(error)) from error
+        result = await cold.restart(
+            settings, actor=context.actor, kind="manual", urgent=condition != "serving"
+        )
+        if result.outcome == "refused":
+            raise ActionRefused(f"nothing was restarted ({result.phase}): {result.reason}")
+        return _outcome(result, condition, self._timer() - begun)
+
+    async def undo(self, undo: Mapping[str, Any], context: RunContext, now: float) -> Outcome:
+        """Restart with what served before, if this restart is the newest that stands."""
+        if self._cold is None:
+            return Outcome(False, NO_HAND)
+        try:
+            standing = [entry for entry in self._journal.standing_anywhere("") if entry.lane == "cold"]
+            mine = [entry for entry in standing if _is(entry, undo)]
+            if not mine:
+                return Outcome(True, "no restart of this run stands: there is nothing to put back")
+            if standing[-1].id != mine[-1].id:
+                newer = standing[-1]
+                return Outcome(
+                    False,
+                    f"restart {newer.id} of {newer.actor} came after it: take it back with `trimtab rollback`",
+                )
+            entry = await self._cold.undo([mine[-1]], context.actor, now)
+        except (ChangeRefused, ServerError, StoreError) as error:
+            return Outcome(False, f"the settings from before could not be put back: {error}")
+        figures = {"journal_entry": entry.id, "down_seconds": (entry.effective or {}).get("down_seconds")}
+        if entry.outcome == "done":
+            return Outcome(True, "the engine serves as before", figures)
+        return Outcome(False, f"the engine did not go back: {entry.reason}", figures)
+
+    # ------------------------------------------------------------------ what there is
+
+    def _hand(self) -> Cold:
+        if self._cold is None:
+            raise ActionRefused(NO_HAND)
+        return self._cold
+
+    async def _condition(self, cold: Cold) -> Condition:
+        state = await cold.state()
+        if not state.running:
+            return "dead"
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._control.state()
+        except PluginAbsent:
+            return "serving" if await _within(TOKEN_SECONDS, cold.gives_a_token) else "stalled"
+        except (EngineError, TimeoutError):
+            return "stalled"
+        return "serving"
+
+    def _wait_for_quiet(self, now: float) -> None:
+        """Refuse what can wait until it is quiet; `PlaybookDriver` has the playbook walk again then."""
+        try:
+            begins, name = self._quiet.next(now), self._quiet.name(now)
+        except Unknown as error:
+            raise ActionRefused(str(error)) from error
+        if begins > now:
+            raise ActionRefused(
+                f"this restart waits for {name}, which begins in {(begins - now) / 3600:.1f} h: the playbook walks "
+                "again then, if the alert still fires"
+            )
+
+
+async def _within(seconds: float, ask: Callable[[], Awaitable[bool]]) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await ask()
+    except TimeoutError:
+        return False
+
+
+def _settings(action: Action) -> dict[str, Setting]:
+    settings = action.arguments.get("settings") or {}
+    if not isinstance(settings, Mapping):
+        raise ActionRefused(f"settings are {settings!r}: expected names and values, as in {{block_size: 64}}")
+    wrong = [name for name, value in settings.items() if not isinstance(value, int | float | str | bool)]
+    if wrong:
+        raise ActionRefused(
+            f"settings {', '.join(map(str, wrong))}: expected a number, a text or true or false"
+        )
+    return {str(name): value for name, value in settings.items()}
+
+
+def _when(action: Action) -> Literal["now", "quietest"]:
+    when = action.arguments.get("when", "now")
+    if when == "now":
+        return "now"
+    if when == "quietest":
+        return "quietest"
+    raise ActionRefused(f"when is {when!r}: expected now or quietest")
+
+
+def _words(settings: Mapping[str, Setting]) -> str:
+    if not settings:
+        return "with the same settings"
+    return "with " + ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _is(entry: JournalEntry, undo: Mapping[str, Any]) -> bool:
+    return bool(entry.actor == undo["actor"] and (entry.change.get("settings") or {}) == undo["settings"])
+
+
+def _outcome(result: RestartResult, condition: Condition, seconds: float) -> Outcome:
+    load = result.seconds.get("load", 0.0)
+    figures: dict[str, Any] = {
+        "journal_entry": result.entry_id,
+        "engine_was": condition,
+        "seconds": round(seconds, 3),
+        "load_seconds": round(load, 3),
+        # All that is not the engine's own load: also what its drain and its end took.
+        "own_seconds": round(max(0.0, seconds - load), 3),
+        "down_seconds": round(result.down_seconds, 3),
+        "phases": {phase: round(took, 3) for phase, took in result.seconds.items()},
+        "effective": dict(result.effective),
+    }
+    if result.outcome == "served":
+        return Outcome(True, f"the engine serves again after {seconds:.1f} s: {result.reason}", figures)
+    if result.sign is not None:
+        figures["sign"] = result.sign
+    return Outcome(False, f"{result.outcome} ({result.phase}): {result.reason}", figures)

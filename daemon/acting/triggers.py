@@ -1,0 +1,97 @@
+"""Why playbooks walk: alerts that fire here, alerts that Alertmanager's webhook brings, and a person's order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import structlog
+
+from collectors.sample import Labels
+from rules.playbook.messages import Source, Trigger
+
+ASK_SECONDS = 3.0
+"""Longest wait for Alertmanager's word whether an alert is silenced: who does not answer silences nothing."""
+MOST_ASKED = 16
+PLAYBOOK_LABEL = "playbook"
+
+_log = structlog.get_logger("trimtab")
+
+
+class Silences(Protocol):
+    """Who knows whether an alert is silenced or inhibited."""
+
+    async def suppressed(self, fingerprint: str, now: float) -> bool | None:
+        """Whether it is; None where nobody answered."""
+        ...
+
+
+def playbook_of(labels: Labels, of_rule: Mapping[str, str | None]) -> str | None:
+    """The playbook of an alert from outside: its label of that name, else that of the rule it is named after."""
+    found = dict(labels)
+    named = found.get(PLAYBOOK_LABEL)
+    return named if named else of_rule.get(found.get("alertname", ""))
+
+
+class Triggers:
+    """Triggers on their way to the runner: each is asked for silences first."""
+
+    def __init__(self, silences: Silences | None, clock: Callable[[], float]) -> None:
+        self._silences = silences
+        self._clock = clock
+        self._ready: list[Trigger] = []
+        self._asking: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(MOST_ASKED)
+
+    def add(self, trigger: Trigger) -> None:
+        """Take a trigger in; a person's needs no leave."""
+        if self._silences is None or trigger.source == "manual" or not trigger.fingerprint:
+            self._ready.append(trigger)
+            return
+        task = asyncio.create_task(self._ask(self._silences, trigger))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    def ready(self) -> list[Trigger]:
+        """Those that were asked for by now, in their order."""
+        ready, self._ready = self._ready, []
+        return ready
+
+    async def finish(self) -> None:
+        """Ask no more."""
+        for task in self._asking:
+            task.cancel()
+        await asyncio.gather(*self._asking, return_exceptions=True)
+
+    async def _ask(self, silences: Silences, trigger: Trigger) -> None:
+        suppressed: bool | None = None
+        try:
+            async with self._slots, asyncio.timeout(ASK_SECONDS):
+                suppressed = await silences.suppressed(trigger.fingerprint, self._clock())
+        except TimeoutError:
+            pass
+        except Exception:
+            _log.exception("whether an alert is silenced could not be asked", playbook=trigger.playbook)
+        if suppressed is None:
+            _log.info("no Alertmanager said whether the alert is silenced", playbook=trigger.playbook)
+        self._ready.append(_refused(trigger) if suppressed else trigger)
+
+
+def _refused(trigger: Trigger) -> Trigger:
+    return Trigger(
+        trigger.playbook,
+        trigger.source,
+        trigger.labels,
+        trigger.fingerprint,
+        trigger.alert_started,
+        trigger.window_seconds,
+        trigger.dry_run,
+        "the alert is silenced or inhibited in Alertmanager",
+    )
+
+
+def manual(playbook: str, labels: Labels, now: float, *, dry_run: bool) -> Trigger:
+    """A person's order to walk a playbook."""
+    source: Source = "manual"
+    return Trigger(playbook, source, labels, alert_started=now, dry_run=dry_run)
