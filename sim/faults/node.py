@@ -12,18 +12,18 @@ from sim.faults import cards, host, memory, serving
 from sim.faults.ailment import Ailment
 from sim.faults.draws import Fault, FaultName
 from sim.faults.host import TroubledHost
-from sim.faults.replica import FEW_USERS, REPLICA, USERS, Users
+from sim.faults.replica import FEW_USERS, REPLICA, Users
 from sim.host_hand import SimulatedHost
 from sim.node import Node
 from sim.physics import Physics
-from sim.scenario import stream
+from sim.scenario import Scenario, stream
 
 LOAD_SECONDS: Final = 60.0
 """From an engine's start until it serves."""
 FAILS_AFTER_SECONDS: Final = 30.0
 """From a start until it breaks for want of memory."""
-OCCUPIED_SHARE = 0.9
-"""Share of the time a card computes in which its AI cores are busy."""
+MEMORY_BOUND_SHARE, COMPUTE_BOUND_SHARE = 0.6, 0.32
+"""Share of a card's part of a step in which its AI cores are busy: with little to compute, and more with it."""
 FULL_TOKENS_PER_SECOND = 4000.0
 """Computed tokens at which a card draws its most."""
 CORE_POWER_SHARE = 0.15
@@ -52,11 +52,19 @@ class TroubledNode(Node):
     troubled: TroubledHost
     tended: SimulatedHost
 
-    def __init__(self, fault: Fault | None, seed: int, start: float, *, second_replica: bool = True) -> None:
-        """Boot at `start` (Unix seconds)."""
+    def __init__(
+        self,
+        fault: Fault | None,
+        seed: int,
+        start: float,
+        *,
+        second_replica: bool = True,
+        scenario: Scenario = REPLICA,
+    ) -> None:
+        """Boot at `start` (Unix seconds); without a fault, or with a slow one, its users have days and nights."""
         self._days = fault is None or fault.slow
-        self._base: Physics | None = None
-        super().__init__(REPLICA, seed, start)
+        self._few = fault is not None and fault.slow
+        super().__init__(scenario, seed, start)
         self.second_replica = second_replica
         self.replicas = 1
         self.away = False
@@ -175,7 +183,9 @@ class TroubledNode(Node):
     # ------------------------------------------------------------------ living
 
     def _traffic(self) -> Users:
-        arrivals = replace(self.drawn.arrivals, clients=FEW_USERS if self._days else USERS)
+        arrivals = self.drawn.arrivals
+        if self._few:
+            arrivals = replace(arrivals, clients=FEW_USERS)
         self._here = Users(arrivals, stream(self.seed, "traffic"), self.start, days=self._days)
         return self._here
 
@@ -199,7 +209,8 @@ class TroubledNode(Node):
 
     def _live_cards(self, busy: float, tokens: int) -> None:
         own = [slow / card.clock for slow, card in zip(self.slowness, self.cards, strict=True)]
-        computing = self._computing() * busy * OCCUPIED_SHARE
+        work = min(1.0, tokens / FULL_TOKENS_PER_SECOND)
+        computing = self._computing() * busy * (MEMORY_BOUND_SHARE + COMPUTE_BOUND_SHARE * work)
         noise = self._rng.normal(size=(3, len(self.cards))).tolist()
         for index, card in enumerate(self.cards):
             # Who is faster than the slowest waits for it.
@@ -209,7 +220,6 @@ class TroubledNode(Node):
             )
             card.bandwidth = min(1.0, 0.8 * card.aicore)
             card.link_bytes += 6e9 * busy
-            work = min(1.0, tokens / FULL_TOKENS_PER_SECOND)
             power = CORE_POWER_SHARE * card.aicore + (1.0 - CORE_POWER_SHARE) * work
             card.watts = IDLE_WATTS + (FULL_WATTS - IDLE_WATTS) * power * card.clock
             # The air comes and goes by a degree or two within the hour.

@@ -61,6 +61,10 @@ class ReplicaReadings:
         }
         """By name: how often it is read (seconds), and what reads it."""
 
+    def fails(self, share: float) -> bool:
+        """Whether this reading is one of the few that fail for no reason of the replica."""
+        return bool(self._rng.random() < share)
+
     def engine(self, now: float) -> list[Sample]:
         """The engine's own page."""
         if self._node.control.down:

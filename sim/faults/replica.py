@@ -14,7 +14,7 @@ import numpy as np
 
 from sim.physics import Physics
 from sim.scenario import CEILINGS, LAUNCH, Draw, Scenario
-from sim.traffic import Arrivals, Traffic
+from sim.traffic import Arrivals, Mix, Traffic
 
 USERS = 130
 THINK_SECONDS = 24.0
@@ -24,11 +24,14 @@ DAY_SECONDS = 86400.0
 BUSIEST_HOUR = 14.0
 NIGHT_SHARE = 0.5
 """Of the busiest hour's demand, in the quietest."""
+MIX = Mix(cached_share=0.3)
+BUSY_USERS, BUSY_THINK_SECONDS, BUSY_KV_BLOCKS = 157, 30.0, 640
+"""Some 60 requests run at a time in the busiest hour, and hold about 60% of the KV cache, at times 80%."""
 LAUNCHED = {**LAUNCH, "max_num_seqs": 24.0}
 
 
-def _draw(rng: np.random.Generator) -> Draw:
-    physics = Physics(
+def _engine(rng: np.random.Generator, kv_blocks: int) -> Physics:
+    return Physics(
         overhead_seconds=rng.uniform(0.006, 0.008),
         weight_read_seconds=rng.uniform(0.030, 0.034),
         token_seconds=rng.uniform(45e-6, 55e-6),
@@ -43,16 +46,29 @@ def _draw(rng: np.random.Generator) -> Draw:
         sequence_seconds=rng.uniform(0.20e-3, 0.28e-3),
         batch_knee=96.0,
         crowd_seconds=0.1e-3,
-        kv_blocks=int(rng.uniform(900, 1000)),
+        kv_blocks=kv_blocks,
         jitter=0.04,
         drift=0.04,
         weather=0.05,
     )
-    return Draw(physics, Arrivals(rate=1.0, clients=USERS, think_seconds=THINK_SECONDS))
+
+
+def _draw(rng: np.random.Generator) -> Draw:
+    arrivals = Arrivals(rate=1.0, mix=MIX, clients=USERS, think_seconds=THINK_SECONDS)
+    return Draw(_engine(rng, int(rng.uniform(900, 1000))), arrivals)
+
+
+def _draw_busy(rng: np.random.Generator) -> Draw:
+    mix = replace(MIX, output_low=64, output_high=1024)
+    arrivals = Arrivals(rate=1.0, mix=mix, clients=BUSY_USERS, think_seconds=BUSY_THINK_SECONDS)
+    return Draw(_engine(rng, BUSY_KV_BLOCKS), arrivals)
 
 
 REPLICA = Scenario(
     "replica", "a replica of moderate load that may fall ill", _draw, launch=LAUNCHED, ceilings=CEILINGS
+)
+BUSY_REPLICA = Scenario(
+    "busy-replica", "a healthy replica whose KV cache is well used every day", _draw_busy, ceilings=CEILINGS
 )
 
 
