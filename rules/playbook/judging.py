@@ -50,6 +50,13 @@ class Judge:
             return Judgement("yes", figures, watched.newest)
         return Judgement("unknown" if watched.misses(condition) else "no", figures, watched.newest)
 
+    def told(self, condition: str) -> str:
+        """The condition as it is judged, or as it is written where a variable has no value."""
+        try:
+            return Template(condition).fill(self._values)
+        except VariableError:
+            return condition
+
     def figures(self, wanted: Mapping[str, str], readings: Readings, now: float) -> dict[str, float | None]:
         """The figures that a step asks for; of several series the first, None for what cannot be known."""
         found: dict[str, float | None] = {}

@@ -100,13 +100,14 @@ class Run:
         judged = self._judge.judge(step.check, seen.readings, now)
         if judged.verdict != "yes" and now - self._entered < step.within:
             return False
+        told = self._judge.told(step.check)
         text = {"yes": "holds", "no": "does not hold", "unknown": "cannot be known: no readings"}[
             judged.verdict
         ]
         if step.within and judged.verdict != "yes":
             text += f" within {step.within:g} s"
-        self._note(now, "check", f"{step.check}: {text}", seen, judged)
-        self._go_to(now, way(self._playbook, step, judged.verdict), f"{step.name}: {step.check}: {text}")
+        self._note(now, "check", f"{told}: {text}", seen, judged)
+        self._go_to(now, way(self._playbook, step, judged.verdict), f"{step.name}: {told}: {text}")
         return True
 
     def _verify(self, now: float, seen: Observation, step: Verify) -> bool:
@@ -134,9 +135,10 @@ class Run:
     def _verified(
         self, now: float, seen: Observation, step: Verify, judged: Judgement, verdict: str, text: str
     ) -> None:
-        self._note(now, "verify", f"{step.verify}: {text}", seen, judged)
+        told = self._judge.told(step.verify)
+        self._note(now, "verify", f"{told}: {text}", seen, judged)
         self.ledger.enter(now, "running")
-        self._go_to(now, way(self._playbook, step, verdict), f"{step.name}: {step.verify}: {text}")
+        self._go_to(now, way(self._playbook, step, verdict), f"{step.name}: {told}: {text}")
 
     def _fresh(self, now: float, judged: Judgement) -> bool:
         """Whether what was judged was read after the last act: what it was before proves nothing."""
@@ -287,7 +289,7 @@ class Run:
 
     def _finish_dry(self, now: float, step: Verify) -> None:
         then = "then verified" if self._would else "nothing to verify"
-        self._finish(now, "skipped", f"{then}: {step.verify}")
+        self._finish(now, "skipped", f"{then}: {self._judge.told(step.verify)}")
 
     def _finish(self, now: float, state: str, why: str) -> None:
         if self._dry and (self._would or state == "skipped"):

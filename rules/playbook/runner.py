@@ -145,6 +145,11 @@ class Runner:
         self._save()
         return tuple(out)
 
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to go on with."""
+        return not self._entries and not self._inbox
+
     def status(self, now: float) -> Status:
         """What the page shows."""
         try:
