@@ -15,6 +15,7 @@ from change.server import Settings
 from collectors.history import History
 from collectors.runner import Runner
 from daemon import assembly, live
+from daemon.alerting.assembly import Alerting
 from daemon.campaigns import Campaigns
 from daemon.cold import Cold
 from daemon.config import Config
@@ -46,6 +47,7 @@ class DaemonBody:
         history: History,
         runner: Runner,
         clock: Callable[[], float],
+        alerting: Alerting,
         cold: Cold | None = None,
         tried_host: HostSide | None = None,
     ) -> None:
@@ -60,6 +62,7 @@ class DaemonBody:
         self._history = history
         self._runner = runner
         self._clock = clock
+        self._alerting = alerting
         self._effective = assembly.effective_reader(config)
         self._cold = cold
         self._host_values = HostValues((host if tried_host is None else tried_host).hand)
@@ -89,6 +92,10 @@ class DaemonBody:
             "last_campaign": self._last_campaign(),
             "notices": live.notices(self._notices.standing()),
         }
+
+    def alerts(self) -> dict[str, Any]:
+        """Current alerts and the rules with their health; see `web.alert_shapes.Alerts`."""
+        return self._alerting.view()
 
     async def knobs(self) -> list[dict[str, Any]]:
         """List the catalogue as it applies to this engine and its host, with the values in force."""

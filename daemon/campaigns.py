@@ -74,6 +74,7 @@ class Campaigns:
         `ended` is called after each campaign, so that a change it left open is ended when that is possible.
         """
         self.last_report: dict[str, Any] | None = None
+        self.alert: Callable[[float], str | None] = lambda now: None  # which one speaks against a candidate
         self._control = control
         self._store = store
         self._journal = journal
@@ -160,7 +161,7 @@ class Campaigns:
             raise Refused(RUNS_ALREADY)
         self._acquire(EngineLock(self._lock_dir, state.boot_id, "a campaign"))
         try:
-            gauges = history_gauges(self._history, self._own_card)
+            gauges = history_gauges(self._history, self._own_card, self.alert)
             if outer.restarts and self._canary is not None:
                 self._tuning = await self._on_canary(self._canary, gauges, settings, outer, mode, now)
             elif outer.restarts and self._cold_lane is not None:

@@ -49,15 +49,18 @@ class Exporter:
         state: Callable[[], SelfState],
         *,
         clock: Callable[[], float] = time.time,
+        more: Callable[[float], Iterable[Sample]] = lambda now: (),
     ) -> None:
+        """`more` gives what else of Trimtab's own is on the page, at a Unix time."""
         self._history = history
+        self._more = more
         self._state = state
         self._clock = clock
 
     def samples(self) -> list[Sample]:
         """What is on the page now; to be asked on the thread that fills the history."""
         now = self._clock()
-        return [*self._history.last_samples(now), *self._own(now)]
+        return [*self._history.last_samples(now), *self._own(now), *self._more(now)]
 
     def page(self) -> bytes:
         """The whole page in text format 0.0.4."""

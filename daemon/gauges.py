@@ -26,9 +26,13 @@ class Gauges:
 
 
 def history_gauges(
-    history: History, own_card: Callable[[str], bool | None] = lambda npu: True
+    history: History,
+    own_card: Callable[[str], bool | None] = lambda npu: True,
+    alert: Callable[[float], str | None] = lambda now: None,
 ) -> Callable[[float], Gauges]:
     """Read the gauges from the history; `own_card` says of an NPU's number whether it is the engine's, None: unknown.
+
+    `alert` names the alert that speaks against whatever is tried now.
 
     A card that may be another engine's is in no sum. Its heat counts: of the two mistakes, to abort a trial is the
     safe one.
@@ -63,6 +67,7 @@ def history_gauges(
             watts=sum(watts) if watts else None,
             npus=sum(own is True for own, _ in heat) or None,
             errors=errors(now),
+            alert=alert(now),
         )
 
     return read

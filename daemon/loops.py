@@ -22,6 +22,7 @@ from change.journal import Journal
 from collectors.history import History
 from collectors.runner import Runner
 from daemon import assembly, credentials
+from daemon.alerting.assembly import Alerting
 from daemon.body import DaemonBody
 from daemon.campaigns import Campaigns
 from daemon.canary import canary as build_canary
@@ -50,6 +51,7 @@ from web.bind import UnsafeBind, check_bind
 
 WATCH_SECONDS = 2.0
 HOST_SECONDS = 10.0
+ALERT_SECONDS = 1.0
 CAMPAIGN_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 FORGET_SECONDS = 24 * 3600.0
@@ -117,6 +119,8 @@ class Daemon:
             reapply_host=after_restart(host, self._notices),
             canary=self._canary,
         )
+        self.alerting = Alerting(config, self._history, self._store, self._notices, clock())
+        self.campaigns.alert = self.alerting.campaign_alert()
         self._watch = EngineWatch(
             self._control,
             probe,
@@ -139,6 +143,7 @@ class Daemon:
             history=self._history,
             runner=self._runner,
             clock=clock,
+            alerting=self.alerting,
             cold=self._cold,
             tried_host=tried_host,
         )
@@ -154,7 +159,7 @@ class Daemon:
             self._config.web.root_path,
             self._clock,
         )
-        add_metrics(app, Exporter(self._history, self._self_state, clock=self._clock))
+        add_metrics(app, Exporter(self._history, self._self_state, clock=self._clock, more=self.alerting.samples))
         return app
 
     async def first_look(self) -> None:
@@ -187,6 +192,8 @@ class Daemon:
             loops.create_task(supervisor.every("host", HOST_SECONDS, self._host_watch.tick))
             loops.create_task(supervisor.every("campaign", CAMPAIGN_SECONDS, self.campaigns.tick))
             loops.create_task(supervisor.every("housekeeping", HOUSEKEEPING_SECONDS, self._keep_house))
+            if self.alerting.watch is not None:
+                loops.create_task(supervisor.every("alerts", ALERT_SECONDS, self.alerting.watch.tick))
             if self._cold is not None:
                 loops.create_task(supervisor.every("restarts", WATCH_SECONDS, self._cold.tick))
             if self._canary is not None:

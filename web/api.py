@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from store import Store
-from web import reads, shapes
+from web import alert_shapes, reads, shapes
 from web.body import Body
 from web.feed import Feed
 from web.plain import plain
@@ -98,6 +98,11 @@ def reading_routes(body: Body, store: Store, feed: Feed) -> APIRouter:
     async def knobs() -> JSONResponse:
         """List the knobs as they apply to this engine."""
         return JSONResponse(plain(await body.knobs()))
+
+    @router.get("/alerts", responses={200: {"model": alert_shapes.Alerts}})
+    async def alerts() -> JSONResponse:
+        """List current alerts, the worst first, and the rules with their health."""
+        return JSONResponse(plain(body.alerts()))
 
     @router.get("/approvals", responses={200: {"model": list[shapes.Approval]}})
     async def approvals() -> JSONResponse:

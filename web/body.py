@@ -28,6 +28,10 @@ class Body(Protocol):
         """Describe this moment (`now` in Unix seconds) from memory, with no I/O: it is called each second."""
         ...
 
+    def alerts(self) -> dict[str, Any]:
+        """Give the current alerts and the rules with their health, from memory (`web.alert_shapes.Alerts`)."""
+        ...
+
     async def knobs(self) -> list[dict[str, Any]]:
         """List the knob catalogue as it applies to this engine (`web.shapes.Knob`)."""
         ...

@@ -55,6 +55,47 @@ OWN_ROWS = (
         "samples",
         "counter",
     ),
+    Metric(
+        "trimtab_alerts",
+        "Alerts that are pending or firing.",
+        "alerts",
+        labels=("alertname", "severity", "state"),
+    ),
+    Metric(
+        "trimtab_rule_evaluation_failures_total",
+        "Evaluations of the rule that failed; its alerts then stay as they are.",
+        "evaluations",
+        "counter",
+        labels=("rule", "rule_group"),
+    ),
+    Metric(
+        "trimtab_rule_group_interval_seconds",
+        "Time between two evaluations of the rule group.",
+        "seconds",
+        labels=("rule_group",),
+        combine="max",
+    ),
+    Metric(
+        "trimtab_rule_group_iterations_missed_total",
+        "Evaluations of the rule group that were due and left out, because the daemon was late.",
+        "evaluations",
+        "counter",
+        labels=("rule_group",),
+    ),
+    Metric(
+        "trimtab_rule_group_last_evaluation_timestamp_seconds",
+        "Unix time of the rule group's last evaluation.",
+        "seconds",
+        labels=("rule_group",),
+        combine="max",
+    ),
+    Metric(
+        "trimtab_rule_group_last_duration_seconds",
+        "How long the rule group's last evaluation took.",
+        "seconds",
+        labels=("rule_group",),
+        combine="max",
+    ),
 )
 
 FAMILIAR_ROWS = (

@@ -113,7 +113,7 @@ def test_labels_are_the_series_own_then_the_rules_and_an_empty_one_is_none() -> 
 
 def test_two_elements_with_the_same_labels_are_an_error_that_changes_nothing() -> None:
     one = rule('labels: {n: "all"}')
-    with pytest.raises(BadResult, match="two series are the same alert .*sum by"):
+    with pytest.raises(BadResult, match=r"two series are the same alert .*sum by"):
         advance(one, "g", {}, [Point(labels(n="1"), 1.0), Point(labels(n="2"), 1.0)], START)
 
 

@@ -91,6 +91,21 @@ class FakeBody:
             "power_watts": 268.0 + 4 * wave,
         }
 
+    def alerts(self) -> dict[str, Any]:
+        """Answer with one alert that fires, and its rule beside one that cannot be evaluated."""
+        if self.broken is not None:
+            raise self.broken
+        hot = {"name": "CardHot", "severity": "critical", "playbook": "thermal_throttling", "group": "devices"}
+        labels = {"alertname": "CardHot", "npu": "2", "severity": "critical"}
+        rule = {"name": "CardHot", "expr": "npu_temperature_celsius > 85", "for_seconds": 60.0}
+        alert = hot | {"state": "firing", "labels": labels, "value": math.nan, "active_at": 1.0, "fired_at": 61.0}
+        broken = {"name": "Skew", "expr": "x / y > 1", "health": "err", "last_error": "many to many", "failures": 3}
+        group = {"name": "devices", "interval_seconds": 15.0, "last_evaluation": 90.0, "duration_seconds": 0.002}
+        return {
+            "alerts": [alert],
+            "groups": [group | {"rules": [rule | {"state": "firing", "health": "ok"}, broken]}],
+        }
+
     async def knobs(self) -> list[dict[str, Any]]:
         """Answer with the four hot knobs and a cold one."""
         if self.broken is not None:

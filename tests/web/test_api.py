@@ -13,7 +13,7 @@ from store.models import Campaign, JournalEntry
 from tests.web.fake_body import FakeBody
 from tests.web.seeded import NOW, WINNER
 from tests.web.seeded_cold import fill_cold
-from web import reads, shapes
+from web import alert_shapes, reads, shapes
 from web.app import create_app
 
 
@@ -86,6 +86,13 @@ def test_of_a_host_change_the_journal_tells_what_was_there(body: FakeBody, store
         )  # fmt: skip
     newest = client.get("/api/v1/journal?limit=1").json()[0]
     assert (newest["lane"], newest["undo"]) == ("host", {"placement": "as_found"})
+
+
+def test_alerts_and_the_health_of_rules_are_told_with_the_unknown_as_null(client: TestClient) -> None:
+    told = client.get("/api/v1/alerts").json()
+    assert [(one["name"], one["state"], one["value"]) for one in told["alerts"]] == [("CardHot", "firing", None)]
+    rules = alert_shapes.Alerts.model_validate(told).groups[0].rules
+    assert [one.last_error for one in rules] == [None, "many to many"]
 
 
 def test_knobs_are_listed(client: TestClient) -> None:

@@ -1,0 +1,46 @@
+"""Which alert ends a trial: a new one about the engine, which the candidate in force may have caused.
+
+A critical alert does while it fires: nothing is measured on an engine or a card that is broken. A warning does in the
+first minute of its firing, if it looks back no further than five minutes: one that stood before is a condition that
+incumbent and candidates share, and one that looks back an hour tells of other candidates too. Neither an alert of
+severity info nor one about Trimtab itself (its sources, its own loops) ends one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collectors.metrics.own import OWN_ROWS
+from rules.evaluator import Evaluator
+from rules.rule import Rule, RuleGroup
+
+NEW_SECONDS = 60.0
+LONGEST_REACH_SECONDS = 300.0
+_OWN_NAMES = frozenset(row.name for row in OWN_ROWS)
+
+
+class CampaignAlert:
+    """Says at each second of a campaign which alert speaks against the candidate in force."""
+
+    def __init__(self, evaluator: Evaluator, groups: Sequence[RuleGroup]) -> None:
+        self._evaluator = evaluator
+        self._rules = {rule.name: rule for group in groups for rule in group.rules}
+
+    def __call__(self, now: float) -> str | None:
+        """Name the alert, None if there is none."""
+        for alert in self._evaluator.alerts():
+            rule = self._rules.get(alert.rule)
+            if alert.state != "firing" or rule is None or alert.fired_at is None or _about_trimtab(rule):
+                continue
+            new = (
+                0.0 <= now - alert.fired_at < NEW_SECONDS
+                and rule.expression.reach_seconds <= LONGEST_REACH_SECONDS
+            )
+            if alert.severity == "critical" or (alert.severity == "warning" and new):
+                return alert.rule
+        return None
+
+
+def _about_trimtab(rule: Rule) -> bool:
+    names = rule.expression.names
+    return bool(names) and names <= _OWN_NAMES
