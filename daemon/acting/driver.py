@@ -32,8 +32,9 @@ from rules.playbook.messages import (
     Trigger,
     UndoAct,
 )
-from rules.playbook.runner import Runner, RunView
+from rules.playbook.runner import Runner
 from rules.playbook.schema import Playbook
+from rules.playbook.views import RunView, Status
 from rules.readings import Readings
 from store import StoreError
 from web.body import NotFound, Refused
@@ -82,6 +83,7 @@ class PlaybookDriver:
         self._contexts: dict[int, RunContext] = {}
         self._answers: list[Answer] = []
         self._recovered = False
+        self._status = Status(())
 
     # ------------------------------------------------------------------ why playbooks walk
 
@@ -126,7 +128,7 @@ class PlaybookDriver:
         self._runner.take([manual(name, pairs, now, dry_run=dry_run)], now)
         changes = [one for one in self._step(now) if isinstance(one, RunChanged) and one.playbook == name]
         if not changes:
-            raise Refused(self._runner.status(now).trouble or "the run was not begun: see the log")
+            raise Refused(self._status.trouble or "the run was not begun: see the log")
         first = changes[0]
         last = [one for one in changes if one.run_id == first.run_id][-1]
         return {"run": last.run_id, "state": last.state, "reason": last.reason, "dry_run": dry_run}
@@ -140,7 +142,7 @@ class PlaybookDriver:
         if not self._recovered and not self._recover(now):
             return
         if self._quiet is not None:
-            for trigger in self._quiet.due(now, self._runner.status(now).cooling):
+            for trigger in self._quiet.due(now, self._status.cooling):
                 self._triggers.add(trigger)
         self._runner.take(self._triggers.ready(), now)
         self._step(now)
@@ -165,12 +167,12 @@ class PlaybookDriver:
 
     def _recover(self, now: float) -> bool:
         try:
-            commands = self._runner.recover(now)
+            self._runner.recover(now)
         except StoreError as error:
             self._notices.say("playbooks", f"no playbook walks: {error}", "error")
             return False
         self._recovered = True
-        self._carry_out(commands, now)
+        self._status = self._runner.status(now)
         return True
 
     def _step(self, now: float) -> Sequence[Command]:
@@ -184,21 +186,23 @@ class PlaybookDriver:
             self._workers.give_back(results)
             self._answers = [*answers, *self._answers]
             raise
-        self._carry_out(commands, now)
-        self._tell_trouble(now)
+        # Before their effects: what a command is about is read from it.
+        self._status = self._runner.status(now)
+        self._carry_out(commands)
+        self._tell_trouble()
         return commands
 
-    def _carry_out(self, commands: Sequence[Command], now: float) -> None:
+    def _carry_out(self, commands: Sequence[Command]) -> None:
         for command in commands:
             match command:
                 case PlanAct() | DoAct() | UndoAct() | TakeCapture():
-                    self._workers.begin(command, self._context(command.run_id, now))
+                    self._workers.begin(command, self._context(command.run_id))
                 case RunChanged():
                     self._changed(command)
                 case Note():
                     _log.debug(command.text, run=command.run_id, step=command.step, kind=command.kind)
                 case AskApproval():
-                    context = self._context(command.run_id, now)
+                    context = self._context(command.run_id)
                     self._notices.say(
                         f"{context.run} asks", f"{context.actor} asks: {command.plan.text}", "info"
                     )
@@ -215,6 +219,8 @@ class PlaybookDriver:
             self._notices.over(f"{context.run} asks", f"{context.run} waits for no answer any more")
         if change.state in ENDED:
             del self._contexts[change.run_id]
+            if self._quiet is not None:
+                self._quiet.ended(change)
             why = "" if change.reason is None else f": {change.reason}"
             text = f"{context.actor} ({context.target}) ended {change.state}{why}"
             self._notices.say(
@@ -225,15 +231,15 @@ class PlaybookDriver:
         else:
             _log.info(f"{context.actor} ({context.target}) is {change.state}", reason=change.reason)
 
-    def _context(self, run_id: int, now: float) -> RunContext:
+    def _context(self, run_id: int) -> RunContext:
         if run_id not in self._contexts:
-            found = [run for run in self._runner.status(now).runs if run.run_id == run_id]
+            found = [run for run in self._status.runs if run.run_id == run_id]
             named = RunContext(f"run-{run_id}", found[0].playbook, found[0].target) if found else None
             self._contexts[run_id] = named or RunContext(f"run-{run_id}", "unknown")
         return self._contexts[run_id]
 
-    def _tell_trouble(self, now: float) -> None:
-        status = self._runner.status(now)
+    def _tell_trouble(self) -> None:
+        status = self._status
         if status.trouble is not None:
             self._notices.say("playbooks", f"no playbook walks: {status.trouble}", "error")
         else:
@@ -249,7 +255,7 @@ class PlaybookDriver:
 
     def pending(self) -> list[dict[str, Any]]:
         """What runs ask, as `web.shapes.Approval`."""
-        asking = [run for run in self._runner.status(self._clock()).runs if run.question is not None]
+        asking = [run for run in self._status.runs if run.question is not None]
         return [
             {"id": _question_id(run), "kind": "playbook", "text": run.question, "since": run.started}
             for run in asking
@@ -269,7 +275,7 @@ class PlaybookDriver:
 
     def _asking(self, id: str) -> RunView | None:
         answered = {(answer.run_id, answer.call) for answer in self._answers}
-        for run in self._runner.status(self._clock()).runs:
+        for run in self._status.runs:
             if (
                 run.question is not None
                 and _question_id(run) == id

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from daemon.acting.quiet import QuietTimes, Unknown
-from rules.playbook.messages import Trigger
+from rules.playbook.intake import target_of
+from rules.playbook.messages import RunChanged, Trigger
+from rules.playbook.rails import rests
 from rules.playbook.schema import Act, Playbook
 
 LOOK_SECONDS = 30.0
@@ -32,6 +34,7 @@ class QuietWalks:
         self._looked = float("-inf")
         self._began: float | None = None
         self._given: set[str] = set()
+        self._rests: dict[tuple[str, str], float] = {}
 
     def fires(self, trigger: Trigger) -> None:
         """An alert fires."""
@@ -42,6 +45,16 @@ class QuietWalks:
         """It fires no more."""
         self._firing.pop(fingerprint, None)
         self._given.discard(fingerprint)
+
+    def ended(self, change: RunChanged) -> None:
+        """A run came to its end: its playbook rests, and is not walked again before that."""
+        playbook = self._waiting.get(change.playbook)
+        if playbook is not None and change.state != "skipped":
+            window = max(
+                (one.window_seconds for one in self._firing.values() if one.playbook == change.playbook),
+                default=0.0,
+            )
+            self._rests[change.playbook, change.target] = change.time + rests(playbook, window)[0]
 
     def due(self, now: float, cooling: Mapping[str, float]) -> list[Trigger]:
         """Those whose quiet time has come; who cools down (until when, by target) is given later in it."""
@@ -61,14 +74,10 @@ class QuietWalks:
         for fingerprint, trigger in self._firing.items():
             if fingerprint in self._given or trigger.alert_started >= began:
                 continue  # it fired within this quiet time: its own walk need not wait
-            if cooling.get(_target(self._waiting[trigger.playbook], trigger), 0.0) > now:
+            target = target_of(self._waiting[trigger.playbook], trigger.labels)
+            rest = max(cooling.get(target, 0.0), self._rests.get((trigger.playbook, target), 0.0))
+            if rest > now:
                 continue
             self._given.add(fingerprint)
             due.append(replace(trigger, alert_started=began))
         return due
-
-
-def _target(playbook: Playbook, trigger: Trigger) -> str:
-    if playbook.target == "npu":
-        return f"npu {dict(trigger.labels).get('npu', '')}".strip()
-    return playbook.target
