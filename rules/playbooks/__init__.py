@@ -1,0 +1,1 @@
+"""The playbooks that come with Trimtab, as YAML files; docs/playbooks.md tells how each walks."""

@@ -1,0 +1,80 @@
+"""Puts the operator's SLO into rules: `${slo.ttft_p99_seconds}` in a rule file is the limit of that name.
+
+A rule whose limit is not set is left out, and that is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rules.yaml_reading import Document, Path
+
+LIMITS = (
+    *(f"{metric}_{quantile}_seconds" for metric in ("ttft", "itl", "e2e") for quantile in ("p50", "p90", "p99")),
+    "error_ratio",
+)
+"""The keys of `slo`."""
+_PLACE = re.compile(r"\$\{slo\.(\w+)\}")
+
+
+def with_limits(document: Document, limits: Mapping[str, float | None]) -> tuple[Document, tuple[str, ...]]:
+    """Fill the limits into a rule file's values; rules that need one which is not set are taken out of it.
+
+    The second value has one sentence for each of these. Lines stay those of the file. A name that is no key of `slo`
+    is left as it stands, so that the expression's own error shows it.
+    """
+    values = document.values
+    if not isinstance(values, dict) or not isinstance(values.get("groups"), list):
+        return document, ()
+    left_out: list[str] = []
+    lines = dict(document.lines)
+    groups: list[Any] = []
+    for number, group in enumerate(values["groups"]):
+        if not isinstance(group, dict) or not isinstance(group.get("rules"), list):
+            groups.append(group)
+            continue
+        kept: list[Any] = []
+        here: Path = ("groups", number, "rules")
+        for index, rule in enumerate(group["rules"]):
+            unset = sorted(name for name in _names(rule) if name in LIMITS and limits.get(name) is None)
+            if unset:
+                name = rule.get("alert") if isinstance(rule, dict) else None
+                left_out.append(f"{name}: left out, as {' and '.join(f'slo.{one}' for one in unset)} is not set")
+                continue
+            _move(document.lines, lines, (*here, index), (*here, len(kept)))
+            kept.append(_filled(rule, limits))
+        groups.append({**group, "rules": kept})
+    return Document({**values, "groups": groups}, lines), tuple(left_out)
+
+
+def _names(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        return _PLACE.findall(value)
+    if isinstance(value, dict):
+        return [name for inner in value.values() for name in _names(inner)]
+    return []
+
+
+def _filled(value: Any, limits: Mapping[str, float | None]) -> Any:
+    if isinstance(value, str):
+        return _PLACE.sub(lambda found: _number(limits.get(found[1]), found[0]), value)
+    if isinstance(value, dict):
+        return {key: _filled(inner, limits) for key, inner in value.items()}
+    return value
+
+
+def _number(limit: float | None, otherwise: str) -> str:
+    return otherwise if limit is None else f"{limit:.12g}"
+
+
+def _move(old: Mapping[Path, int], new: dict[Path, int], source: Path, target: Path) -> None:
+    """A rule that moved up in its list keeps the lines where it is written."""
+    if source == target:
+        return
+    for path in [path for path in new if path[: len(target)] == target]:
+        del new[path]
+    for path, line in old.items():
+        if path[: len(source)] == source:
+            new[(*target, *path[len(source) :])] = line
