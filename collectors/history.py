@@ -241,6 +241,11 @@ class History:
             return np.empty(0), np.empty(0)
         return series.column(start, end, -2 if part == "sum" else -1)
 
+    def held_series(self, name: str, now: float) -> list[tuple[Series, bool]]:
+        """Every series of a name, in the order of their labels, and whether it is live at `now`; none if unknown."""
+        of_name = self._by_name.get(name, {})
+        return [(of_name[key], self._live(of_name[key], now)) for key in sorted(of_name)]
+
     def held_points(self) -> int:
         """Rows held in all tiers, for the test of the memory bound."""
         return sum(series.held() for of_name in self._by_name.values() for series in of_name.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -31,6 +32,11 @@ class Distribution:
     counts: tuple[float, ...]
     sum: float
     count: float
+
+
+def bound_text(bound: float) -> str:
+    """A bucket's upper bound as the label `le` of our own page has it."""
+    return "+Inf" if bound == math.inf else repr(bound)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,11 @@ class Series:
         self._rings.append(sample.time, row)
         self.last = sample
 
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        """Upper bounds of a histogram's buckets, as the source gives them; empty for other kinds."""
+        return self._bounds
+
     def _wrong(self, value: float | Distribution) -> ValueError:
         return ValueError(f"{self.metric.name} is a {self.metric.kind}, got {type(value).__name__}")
 

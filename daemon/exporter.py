@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from collectors.history import History
 from collectors.metrics import METRICS, Metric
-from collectors.sample import Distribution, Sample, labels
+from collectors.sample import Distribution, Sample, bound_text, labels
 
 MODES = ("observe", "advise", "act")
 
@@ -123,13 +123,9 @@ def family(metric: Metric, samples: Iterable[Sample]) -> Family:
     return made
 
 
-def _bound(value: float) -> str:
-    return "+Inf" if value == float("inf") else repr(value)
-
-
 def _add_histogram(made: Family, name: str, pairs: dict[str, str], value: Distribution) -> None:
     for bound, count in zip(value.bounds, value.counts, strict=True):
-        made.add_sample(f"{name}_bucket", {**pairs, "le": _bound(bound)}, count)
+        made.add_sample(f"{name}_bucket", {**pairs, "le": bound_text(bound)}, count)
     if not value.bounds or value.bounds[-1] != float("inf"):
         made.add_sample(f"{name}_bucket", {**pairs, "le": "+Inf"}, value.count)
     made.add_sample(f"{name}_sum", pairs, value.sum)

@@ -93,7 +93,7 @@ class _Evaluation:
         for track in self._readings.tracks(node.name, node.matchers, start, end):
             self._budget.take_points(1)
             if not track.ended and len(track.values):
-                found.append(Point(with_name(node.name, track.labels), float(track.values[-1])))
+                found.append(Point(with_name(node.name, track.labels), track.values[-1]))
         return found
 
     def _over_range(self, node: RangeCall) -> Vector:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-
-import numpy as np
+from itertools import pairwise
 
 from rules.expression.arithmetic import divide
 from rules.expression.rate import Window, increase, rate, seconds
@@ -62,7 +61,7 @@ def slope(window: Window) -> float | None:
     """Change per second of the line of least squares; None with fewer than two readings."""
     if len(window.times) < 2:
         return None
-    values = _floats(window)
+    values = window.values
     if all(value == values[0] for value in values):
         return math.nan if math.isinf(values[0]) else 0.0
     n = float(len(values))
@@ -73,37 +72,27 @@ def slope(window: Window) -> float | None:
     return divide(sum_products - sum_time * sum_value / n, sum_squares - sum_time * sum_time / n)
 
 
-def changes(window: Window) -> float:
+def changes(values: Iterable[float]) -> float:
     """How often the value changed; what is no number twice is no change."""
-    values = np.asarray(window.values, dtype=np.float64)
-    before, now = values[:-1], values[1:]
-    return float(np.count_nonzero((now != before) & ~(np.isnan(now) & np.isnan(before))))
+    return float(sum(now != before and (now == now or before == before) for before, now in pairwise(values)))
 
 
-def _floats(window: Window) -> list[float]:
-    values = window.values
-    return values.tolist() if isinstance(values, np.ndarray) else list(values)
-
-
-def _largest(window: Window) -> float:
-    return float(np.fmax.reduce(np.asarray(window.values, dtype=np.float64)))
-
-
-def _smallest(window: Window) -> float:
-    return float(np.fmin.reduce(np.asarray(window.values, dtype=np.float64)))
+def _numbers(values: Iterable[float]) -> list[float]:
+    """The values that are numbers; where none is, one that is not."""
+    return [value for value in values if value == value] or [math.nan]
 
 
 FUNCTIONS: dict[str, RangeValue] = {
     "rate": lambda window, _: rate(window),
     "increase": lambda window, _: increase(window),
-    "changes": lambda window, _: changes(window),
+    "changes": lambda window, _: changes(window.values),
     "deriv": lambda window, _: slope(window),
-    "avg_over_time": lambda window, _: mean(_floats(window)),
-    "sum_over_time": lambda window, _: total(_floats(window)),
-    "min_over_time": lambda window, _: _smallest(window),
-    "max_over_time": lambda window, _: _largest(window),
+    "avg_over_time": lambda window, _: mean(window.values),
+    "sum_over_time": lambda window, _: total(window.values),
+    "min_over_time": lambda window, _: min(_numbers(window.values)),
+    "max_over_time": lambda window, _: max(_numbers(window.values)),
     "count_over_time": lambda window, _: float(len(window.values)),
-    "last_over_time": lambda window, _: float(window.values[-1]),
-    "quantile_over_time": lambda window, q: quantile(q, _floats(window)),
+    "last_over_time": lambda window, _: window.values[-1],
+    "quantile_over_time": lambda window, q: quantile(q, window.values),
 }
 """By name, with the function's parameter."""

@@ -60,7 +60,7 @@ def parse(text: str) -> Expression:
 
 def _syntax(scanned: Scanned) -> promql_parser.Expr:
     try:
-        return cast(promql_parser.Expr, promql_parser.parse(scanned.text))
+        return promql_parser.parse(scanned.text)
     except Exception as error:
         raise ExpressionError(f"not an expression: {_first_line(error)}") from error
     except BaseException as error:

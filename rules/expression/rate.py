@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,11 @@ def _growth(window: Window) -> tuple[float, float] | None:
     count = len(window.times)
     if count < 2:
         return None
-    first, last = float(window.values[0]), float(window.values[-1])
-    grown = last - first
-    values = np.asarray(window.values, dtype=np.float64)
-    for place in np.flatnonzero(values[1:] < values[:-1]):
-        grown += float(values[place])
+    first = window.values[0]
+    grown = window.values[-1] - first
+    for before, value in pairwise(window.values):
+        if value < before:
+            grown += before
     between = seconds(window.times[-1] - window.times[0])
     if between <= 0.0:
         return None
