@@ -12,12 +12,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rules.shipped import shipped_groups
-
 from bench.detect_world import Walk, World
-from rules.playbook import load as playbook_files
+from rules import playbooks
+from rules.playbook.load import load as load_playbooks
 from rules.playbook.schema import Playbook
 from rules.rule import RuleGroup
+from rules.rule_file import load as load_rules
+from rules.rule_file import shipped_files
 from sim.faults import FAULTS, Fault, FaultName, TroubledNode, draw
 from sim.virtual_time import live
 
@@ -36,6 +37,9 @@ RIGHT: Mapping[FaultName, frozenset[str]] = {
     "queue_surge": frozenset({"queue_over_100"}),
 }
 """The playbook of each fault. A general one that comes to the same cause is not the right one."""
+PLAYBOOKS = Path(playbooks.__file__).parent
+OF_AN_SLO = frozenset({"slo"})
+"""Rule files that mean nothing without limits."""
 WITHIN_SECONDS, SLOW_WITHIN_SECONDS = 2.0 * 3600.0, 30.0 * 3600.0
 """After its onset a fault is to be mended in this time."""
 COARSE_SECONDS = 5.0
@@ -73,9 +77,9 @@ class Found:
 @lru_cache(maxsize=1)
 def shipped() -> tuple[tuple[RuleGroup, ...], dict[str, Playbook]]:
     """The rules and playbooks that come with Trimtab, without an SLO."""
-    groups = shipped_groups()
+    groups = load_rules(path for path in shipped_files() if path.stem not in OF_AN_SLO)
     windows = {rule.name: rule.for_seconds for group in groups for rule in group.rules}
-    return groups, playbook_files.load(playbook_files.shipped_files(), windows)
+    return groups, load_playbooks(sorted(PLAYBOOKS.glob("*.yaml")), windows)
 
 
 def found(job: tuple[FaultName, int]) -> Found:
@@ -83,9 +87,9 @@ def found(job: tuple[FaultName, int]) -> Found:
     begun = time.process_time()
     fault = draw(*job)
     node = TroubledNode(fault, fault.seed, START, second_replica=fault.seed % 2 == 1)
-    groups, playbooks = shipped()
+    groups, walks = shipped()
     with tempfile.TemporaryDirectory(prefix="trimtab-detect-") as nowhere:
-        world = World(node, groups, playbooks, Path(nowhere), coarse=COARSE_SECONDS if fault.slow else 1.0)
+        world = World(node, groups, walks, Path(nowhere), coarse=COARSE_SECONDS if fault.slow else 1.0)
         try:
             return _lived(world, fault, begun)
         finally:

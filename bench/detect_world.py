@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import cast
 
 import structlog
-from rules.history_readings import HistoryReadings
 from sqlalchemy import select
 
 from collectors.derived import DerivedCollector
@@ -29,6 +28,7 @@ from daemon.notices import Notices
 from daemon.sections.restart import RestartSection
 from rules.alert import Alert
 from rules.evaluator import Evaluator
+from rules.history_readings import HistoryReadings
 from rules.playbook.messages import ENDED
 from rules.playbook.rails import Limits
 from rules.playbook.runner import Runner

@@ -8,10 +8,10 @@ LIMIT_CELSIUS = 85.0
 THROTTLE_CELSIUS = 90.0
 """From here on the chip takes its clock down to cool."""
 RECOVER_CELSIUS = 87.0
-STEP_SHARE, LEAST_CLOCK = 1.0 / 12.0, 0.5
-"""150 of 1800 MHz at a time, and no further than half."""
+STEP_SHARE, LEAST_CLOCK = 1.0 / 36.0, 0.5
+"""50 of 1800 MHz at a time, and no further than half."""
 STEP_SECONDS = 15.0
-USUAL_WATTS = 230.0
+USUAL_WATTS = 215.0
 """What a card of the replica draws under its usual load."""
 
 
