@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from rules.rule import Rule, RuleError, RuleGroup
 from rules.rule_fields import Fields, Page, expression, nearest, rule, shown
 from rules.short_form import is_short, read_rule
+from rules.slo_rules import LeftOut, with_limits
 from rules.yaml_reading import MAX_CHARACTERS, YamlMistake, parse
 
 LEAST_INTERVAL_SECONDS, MOST_INTERVAL_SECONDS = 1.0, 3600.0
+NO_LIMITS: Mapping[str, float | None] = MappingProxyType({})
 SHIPPED = Path(__file__).parent / "shipped"
 """Where the rules that come with Trimtab are."""
 
@@ -22,20 +25,29 @@ def shipped_files() -> list[Path]:
 
 
 def load(
-    paths: Iterable[Path], default_interval: float = 15.0, disabled: Set[str] = frozenset()
+    paths: Iterable[Path],
+    default_interval: float = 15.0,
+    disabled: Set[str] = frozenset(),
+    limits: Mapping[str, float | None] = NO_LIMITS,
+    left_out: Callable[[LeftOut], None] = lambda _: None,
 ) -> tuple[RuleGroup, ...]:
     """Read rule files; rules named in `disabled` are left out, and groups that are then empty.
 
-    `default_interval` (seconds) is that of groups which say none. Raises `RuleError` with one line for each mistake.
+    `default_interval` (seconds) is that of groups which say none. `limits` are those of the SLO by their keys; a rule
+    that needs one which is not there is left out, which `left_out` is told. Raises `RuleError` with one line for each
+    mistake.
     """
     groups: list[RuleGroup] = []
     mistakes: list[str] = []
+    without: list[LeftOut] = []
     for path in paths:
         try:
-            groups += read(_text(path), str(path), default_interval)
+            groups += read(file_text(path), str(path), default_interval, limits, without.append)
         except RuleError as error:
             mistakes.append(str(error))
-    mistakes += _unknown(disabled, groups)
+    for one in without:
+        left_out(one)
+    mistakes += _unknown(disabled - {one.rule for one in without}, groups)
     kept = [
         replace(group, rules=tuple(one for one in group.rules if one.name not in disabled))
         for group in groups
@@ -46,13 +58,21 @@ def load(
     return _told_apart([group for group in kept if group.rules])
 
 
-def read(text: str, name: str, default_interval: float = 15.0) -> tuple[RuleGroup, ...]:
-    """Read the text of one rule file, which mistakes call `name`. Raises `RuleError`."""
+def read(
+    text: str,
+    name: str,
+    default_interval: float = 15.0,
+    limits: Mapping[str, float | None] = NO_LIMITS,
+    left_out: Callable[[LeftOut], None] = lambda _: None,
+) -> tuple[RuleGroup, ...]:
+    """Read the text of one rule file, which mistakes call `name`; see `load`. Raises `RuleError`."""
     try:
-        document = parse(text)
+        document, without = with_limits(parse(text), limits)
     except YamlMistake as error:
         place = f"{name}:{error.line}" if error.line else name
         raise RuleError(f"{place}: {error}") from error
+    for one in without:
+        left_out(one)
     page = Page(name, document)
     top = Fields(page, (), {} if document.values is None else document.values, "rule file")
     groups = []
@@ -119,7 +139,8 @@ def _rule(fields: Fields) -> Rule | None:
     return made
 
 
-def _text(path: Path) -> str:
+def file_text(path: Path) -> str:
+    """The text of a file of ours, never more of it than can be meant. Raises `RuleError`."""
     try:
         with path.open("rb") as file:
             # Four bytes a character at most: whatever is longer is refused without being read to its end.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rules.yaml_reading import Document, Path
@@ -19,16 +20,29 @@ LIMITS = (
 _PLACE = re.compile(r"\$\{slo\.(\w+)\}")
 
 
-def with_limits(document: Document, limits: Mapping[str, float | None]) -> tuple[Document, tuple[str, ...]]:
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A rule that is not evaluated because its limits are not set."""
+
+    rule: str
+    unset: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.rule} is left out: {' and '.join(f'slo.{name}' for name in self.unset)} is not set"
+
+
+def with_limits(
+    document: Document, limits: Mapping[str, float | None]
+) -> tuple[Document, tuple[LeftOut, ...]]:
     """Fill the limits into a rule file's values; rules that need one which is not set are taken out of it.
 
-    The second value has one sentence for each of these. Lines stay those of the file. A name that is no key of `slo`
-    is left as it stands, so that the expression's own error shows it.
+    Lines stay those of the file. A name that is no key of `slo` is left as it stands, so that the expression's own error
+    shows it.
     """
     values = document.values
     if not isinstance(values, dict) or not isinstance(values.get("groups"), list):
         return document, ()
-    left_out: list[str] = []
+    left_out: list[LeftOut] = []
     lines = dict(document.lines)
     groups: list[Any] = []
     for number, group in enumerate(values["groups"]):
@@ -38,10 +52,9 @@ def with_limits(document: Document, limits: Mapping[str, float | None]) -> tuple
         kept: list[Any] = []
         here: Path = ("groups", number, "rules")
         for index, rule in enumerate(group["rules"]):
-            unset = sorted(name for name in _names(rule) if name in LIMITS and limits.get(name) is None)
+            unset = {name for name in _names(rule) if name in LIMITS and limits.get(name) is None}
             if unset:
-                name = rule.get("alert") if isinstance(rule, dict) else None
-                left_out.append(f"{name}: left out, as {' and '.join(f'slo.{one}' for one in unset)} is not set")
+                left_out.append(LeftOut(str(rule.get("alert")), tuple(sorted(unset))))
                 continue
             _move(document.lines, lines, (*here, index), (*here, len(kept)))
             kept.append(_filled(rule, limits))

@@ -61,13 +61,17 @@ class AlertWatch:
     def _say_trouble(self) -> None:
         trouble = self.evaluator.trouble
         if trouble is not None:
-            self._notices.say("alert store", f"alerts cannot be stored, a restart would forget them: {trouble}")
+            self._notices.say(
+                "alert store", f"alerts cannot be stored, a restart would forget them: {trouble}"
+            )
         else:
             self._notices.over("alert store", "alerts are stored again")
         errors = [group.last_error for group in self.evaluator.health() if group.last_error is not None]
         if errors:
             more = f" (and {len(errors) - 1} more groups)" if len(errors) > 1 else ""
-            self._notices.say("rules", f"a rule cannot be evaluated, its alerts stay as they are: {errors[0]}{more}")
+            self._notices.say(
+                "rules", f"a rule cannot be evaluated, its alerts stay as they are: {errors[0]}{more}"
+            )
         else:
             self._notices.over("rules", "all rules can be evaluated again")
 

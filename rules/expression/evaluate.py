@@ -21,6 +21,7 @@ from rules.expression.nodes import (
     RangeCall,
     Selector,
     SetOperation,
+    Time,
     VectorOf,
 )
 from rules.expression.rate import Window
@@ -46,6 +47,8 @@ class _Evaluation:
         """The value of any node."""
         if isinstance(node, Number):
             return node.value
+        if isinstance(node, Time):
+            return self._now
         if isinstance(node, Binary):
             return self._binary(node)
         if isinstance(node, Negate):

@@ -36,6 +36,11 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class Time:
+    """The time of the evaluation in Unix seconds, a scalar."""
+
+
+@dataclass(frozen=True, slots=True)
 class Selector:
     """The newest reading of each series of a name."""
 
@@ -131,6 +136,7 @@ class SetOperation:
 
 Node = (
     Number
+    | Time
     | Selector
     | RangeCall
     | HistogramQuantile
@@ -145,7 +151,7 @@ Node = (
 
 def is_scalar(node: Node) -> bool:
     """Whether the node's value is one number and not a vector."""
-    if isinstance(node, Number):
+    if isinstance(node, Number | Time):
         return True
     if isinstance(node, Negate):
         return is_scalar(node.operand)

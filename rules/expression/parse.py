@@ -29,6 +29,7 @@ from rules.expression.nodes import (
     Selector,
     SetOp,
     SetOperation,
+    Time,
     VectorOf,
     absent_labels,
 )
@@ -46,7 +47,7 @@ _MATCH_OPS: dict[str, MatchOp] = {
     str(promql_parser.MatchOp.NotRe): "!~",
 }
 _RANGE_FUNCTIONS: tuple[str, ...] = get_args(RangeFunction)
-FUNCTIONS = (*_RANGE_FUNCTIONS, "histogram_quantile", "absent", "vector")
+FUNCTIONS = (*_RANGE_FUNCTIONS, "histogram_quantile", "absent", "vector", "time")
 """Every function that is supported."""
 AGGREGATIONS: tuple[str, ...] = get_args(AggregateOp)
 """Every aggregation that is supported."""
@@ -158,6 +159,8 @@ class _Reader:
                 f"the function {name} is not supported; there are {', '.join(FUNCTIONS)}", name
             )
         arguments = list(given.args)
+        if name == "time":
+            return Time()
         if name == "vector":
             return VectorOf(self.read(arguments[0], depth))
         if name == "absent":
