@@ -15,6 +15,7 @@ from change.server import Settings
 from collectors.history import History
 from collectors.runner import Runner
 from daemon import assembly, live
+from daemon.acting.playbooks import Playbooks
 from daemon.alerting.assembly import Alerting
 from daemon.campaigns import Campaigns
 from daemon.cold import Cold
@@ -48,6 +49,7 @@ class DaemonBody:
         runner: Runner,
         clock: Callable[[], float],
         alerting: Alerting,
+        playbooks: Playbooks,
         cold: Cold | None = None,
         tried_host: HostSide | None = None,
     ) -> None:
@@ -63,6 +65,7 @@ class DaemonBody:
         self._runner = runner
         self._clock = clock
         self._alerting = alerting
+        self._playbooks = playbooks
         self._effective = assembly.effective_reader(config)
         self._cold = cold
         self._host_values = HostValues((host if tried_host is None else tried_host).hand)
@@ -72,6 +75,7 @@ class DaemonBody:
         slo = {key: value for key, value in self._config.slo.model_dump().items() if value is not None}
         campaign = self._campaigns.status()
         self._host_values.told(campaign, now)
+        pending = self._pending()
         return {
             "now": now,
             "mode": self._modes.mode,
@@ -88,7 +92,8 @@ class DaemonBody:
             "slo": slo or None,
             "sources": live.sources(self._runner.health()),
             "campaign": campaign,
-            "pending": self._campaigns.pending(),
+            "pending": next(iter(pending), None),
+            "approvals": pending,
             "last_campaign": self._last_campaign(),
             "notices": live.notices(self._notices.standing()),
         }
@@ -167,13 +172,36 @@ class DaemonBody:
         with _refusals():
             return await self._campaigns.start(mode, minutes, self._clock(), restarts)
 
+    def playbooks(self) -> list[dict[str, Any]]:
+        """List the playbooks; see `web.run_shapes.Playbook`."""
+        return self._playbooks.listed()
+
+    async def run_playbook(self, name: str, labels: Mapping[str, str], *, dry_run: bool) -> dict[str, Any]:
+        """Have a playbook walk."""
+        driver = self._playbooks.driver
+        if driver is None:
+            raise Refused("playbooks are switched off: playbooks.enabled is false")
+        with _refusals():
+            return driver.order(name, labels, dry_run=dry_run)
+
     async def approve(self, id: str) -> dict[str, Any]:
         """Say yes to what waits."""
+        driver = self._playbooks.driver
+        if driver is not None and driver.asks(id):
+            return driver.answer(id, yes=True)
         return await self._campaigns.approve(id)
 
     async def decline(self, id: str) -> dict[str, Any]:
         """Say no to what waits."""
+        driver = self._playbooks.driver
+        if driver is not None and driver.asks(id):
+            return driver.answer(id, yes=False)
         return await self._campaigns.decline(id, self._clock())
+
+    def _pending(self) -> list[dict[str, Any]]:
+        campaign = self._campaigns.pending()
+        driver = self._playbooks.driver
+        return [*([] if campaign is None else [campaign]), *([] if driver is None else driver.pending())]
 
     async def _look_at_host(self, *, changed: bool = False) -> None:
         """A campaign that runs tells the values itself, and must not wait for a reading."""

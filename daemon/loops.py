@@ -21,7 +21,9 @@ from change.engine import EngineControl
 from change.journal import Journal
 from collectors.history import History
 from collectors.runner import Runner
+from collectors.sample import Sample
 from daemon import assembly, credentials
+from daemon.acting.playbooks import Playbooks
 from daemon.alerting.assembly import Alerting
 from daemon.body import DaemonBody
 from daemon.campaigns import Campaigns
@@ -52,6 +54,7 @@ from web.bind import UnsafeBind, check_bind
 WATCH_SECONDS = 2.0
 HOST_SECONDS = 10.0
 ALERT_SECONDS = 1.0
+PLAYBOOK_SECONDS = 1.0
 CAMPAIGN_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 FORGET_SECONDS = 24 * 3600.0
@@ -131,6 +134,22 @@ class Daemon:
             busy=self._busy,
             unproven=self.campaigns.unproven,
         )
+        self.playbooks = Playbooks(
+            config,
+            self.alerting.groups,
+            control=self._control,
+            store=self._store,
+            journal=journal,
+            history=self._history,
+            modes=self._modes,
+            notices=self._notices,
+            campaigns=self.campaigns,
+            host=host,
+            cold=self._cold,
+            clock=clock,
+        )
+        if self.playbooks.driver is not None and self.alerting.watch is not None:
+            self.alerting.watch.run_sinks.append(self.playbooks.driver)
         self._host_watch = HostWatch(host, self._modes, self._notices, busy=self._busy)
         self.body = DaemonBody(
             config=config,
@@ -144,6 +163,7 @@ class Daemon:
             runner=self._runner,
             clock=clock,
             alerting=self.alerting,
+            playbooks=self.playbooks,
             cold=self._cold,
             tried_host=tried_host,
         )
@@ -159,7 +179,7 @@ class Daemon:
             self._config.web.root_path,
             self._clock,
         )
-        add_metrics(app, Exporter(self._history, self._self_state, clock=self._clock, more=self.alerting.samples))
+        add_metrics(app, Exporter(self._history, self._self_state, clock=self._clock, more=self._more_samples))
         return app
 
     async def first_look(self) -> None:
@@ -194,12 +214,16 @@ class Daemon:
             loops.create_task(supervisor.every("housekeeping", HOUSEKEEPING_SECONDS, self._keep_house))
             if self.alerting.watch is not None:
                 loops.create_task(supervisor.every("alerts", ALERT_SECONDS, self.alerting.watch.tick))
+            if self.playbooks.driver is not None:
+                loops.create_task(supervisor.every("playbooks", PLAYBOOK_SECONDS, self.playbooks.driver.tick))
             if self._cold is not None:
                 loops.create_task(supervisor.every("restarts", WATCH_SECONDS, self._cold.tick))
             if self._canary is not None:
                 loops.create_task(supervisor.every("canary", WATCH_SECONDS, self._canary.tick))
             if listening is not None:
                 loops.create_task(supervisor.keep("web", lambda: self.serve(listening)))
+        if self.playbooks.driver is not None:
+            await self.playbooks.driver.finish()
         # A restart may take longer than whoever stops us waits: the next start takes back a candidate that serves.
         await self.campaigns.stop("the daemon was stopped", self._clock(), may_restart=False)
         if self._cold is not None:
@@ -255,6 +279,9 @@ class Daemon:
             self._cold.look_again()
         if self._canary is not None:
             self._canary.look_again()
+
+    def _more_samples(self, now: float) -> list[Sample]:
+        return [*self.alerting.samples(now), *self.playbooks.samples(now)]
 
     def _self_state(self) -> SelfState:
         return SelfState(

@@ -107,8 +107,9 @@ def reading_routes(body: Body, store: Store, feed: Feed) -> APIRouter:
     @router.get("/approvals", responses={200: {"model": list[shapes.Approval]}})
     async def approvals() -> JSONResponse:
         """List what waits for a person's answer."""
-        pending = feed.look().get("pending")
-        return JSONResponse([] if pending is None else [pending])
+        look = feed.look()
+        pending = look.get("pending")
+        return JSONResponse(look.get("approvals") or ([] if pending is None else [pending]))
 
     @router.get("/events", response_class=EventSourceResponse)
     async def events() -> AsyncIterator[ServerSentEvent]:

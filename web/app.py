@@ -21,6 +21,7 @@ from web.body import Body, NotFound, Refused
 from web.feed import Feed
 from web.gatekeeper import Gatekeeper, inner_path, problem
 from web.pages import HERE, login_routes, missing_page, page_routes
+from web.run_api import reading_run_routes, writing_run_routes
 from web.sessions import Sessions
 
 
@@ -67,6 +68,8 @@ def create_app(
     app.state.feed = feed
     app.include_router(reading_routes(body, store, feed))
     app.include_router(writing_routes(body))
+    app.include_router(reading_run_routes(body, store))
+    app.include_router(writing_run_routes(body))
     app.include_router(page_routes(body, store, feed))
     if sessions is not None:
         app.include_router(login_routes(sessions, root_path))

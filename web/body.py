@@ -72,6 +72,14 @@ class Body(Protocol):
         """Start a campaign of at most `minutes` and `restarts` (None: as configured)."""
         ...
 
+    def playbooks(self) -> list[dict[str, Any]]:
+        """List the playbooks (`web.run_shapes.Playbook`)."""
+        ...
+
+    async def run_playbook(self, name: str, labels: Mapping[str, str], *, dry_run: bool) -> dict[str, Any]:
+        """Have a playbook walk with these labels as its variables; a dry run changes nothing (`web.run_shapes.Begun`)."""
+        ...
+
     async def approve(self, id: str) -> dict[str, Any]:
         """Say yes to a pending approval."""
         ...

@@ -150,7 +150,7 @@ class Approval(Open):
     """Something that waits for a person's yes or no."""
 
     id: str
-    kind: str | None = Field(default=None, description="campaign, promotion")
+    kind: str | None = Field(default=None, description="campaign, promotion, playbook")
     text: str | None = None
     values: dict[str, float] | None = None
     since: float | None = None
@@ -185,7 +185,8 @@ class Live(Open):
     sources: list[Source] = []
     campaign: Status | None = None
     last_campaign: dict[str, Any] | None = Field(default=None, description="{campaign, decision, reasons}")
-    pending: Approval | None = None
+    pending: Approval | None = Field(default=None, description="the first of what waits for an answer")
+    approvals: list[Approval] = Field(default=[], description="all of it: of the campaign, then of runs")
     notices: list[Notice] = []
 
 

@@ -138,6 +138,20 @@ def test_who_started_a_candidate_and_died_is_followed_by_the_kept_command(guarde
     assert guarded.house.living("worker") == []
 
 
+def test_an_engine_that_was_killed_is_started_again_by_who_said_so(guarded: Guarded) -> None:
+    parent = guarded.up()
+    guarded.ask(lambda server: server.stay(60.0))
+    guarded.house.living("engine")[0].kill()
+    until(lambda: "ended by itself" in guarded.text(), "the guardian tells it")
+    state = guarded.ask(lambda server: server.look())
+    assert (state.running, state.exit_code) == (False, 128 + signal.SIGKILL)
+    guarded.ask(lambda server: server.stop(grace_seconds=5))
+    guarded.ask(lambda server: server.start(guarded.house.good))
+    until(lambda: guarded.engines() == 1, "it is back")
+    guarded.ask(lambda server: server.keep(guarded.house.good))
+    assert parent.poll() is None
+
+
 def test_sigterm_while_the_engine_is_stopped_ends_all(guarded: Guarded) -> None:
     parent = guarded.up()
     guarded.ask(lambda server: server.stop(grace_seconds=20))

@@ -106,6 +106,34 @@ class FakeBody:
             "groups": [group | {"rules": [rule | {"state": "firing", "health": "ok"}, broken]}],
         }
 
+    def playbooks(self) -> list[dict[str, Any]]:
+        """Answer with one playbook of one step."""
+        if self.broken is not None:
+            raise self.broken
+        step = {"name": "hot", "check": 'npu_temperature_celsius{npu="${npu}"} > 85'}
+        return [
+            {
+                "name": "thermal_throttling",
+                "title": "Thermal throttling",
+                "description": "A card is too hot.",
+                "target": "npu",
+                "cooldown_seconds": 1800.0,
+                "changes": False,
+                "steps": [step],
+            }
+        ]
+
+    async def run_playbook(self, name: str, labels: Mapping[str, str], *, dry_run: bool) -> dict[str, Any]:
+        """Begin a run, unless there is no such playbook."""
+        if name != "thermal_throttling":
+            raise NotFound(f"there is no playbook {name!r}")
+        return await self._order("run_playbook", (name, dict(labels), dry_run)) | {
+            "run": 7,
+            "state": "running",
+            "reason": None,
+            "dry_run": dry_run,
+        }
+
     async def knobs(self) -> list[dict[str, Any]]:
         """Answer with the four hot knobs and a cold one."""
         if self.broken is not None:

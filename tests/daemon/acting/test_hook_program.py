@@ -40,6 +40,16 @@ def gone(pid: int, seconds: float = 5.0) -> bool:
     return False
 
 
+def written(path: Path, seconds: float = 10.0) -> bool:
+    """Whether a file comes to hold something."""
+    until = time.monotonic() + seconds
+    while not (path.exists() and path.read_text()):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 def test_it_is_told_for_what_it_runs_and_gets_no_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,9 +122,7 @@ def test_a_caller_that_goes_away_leaves_no_process(tmp_path: Path) -> None:
 
     async def story() -> None:
         task = asyncio.create_task(run_hook(argv, RUN, 60.0))
-        async with asyncio.timeout(10):
-            while not (tmp_path / "self").exists() or not (tmp_path / "self").read_text():
-                await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(written, tmp_path / "self")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

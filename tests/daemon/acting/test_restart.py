@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -196,9 +197,7 @@ def test_when_nobody_knows_what_is_quiet_it_is_refused_with_what_to_set(here: He
         ({"settings": {"a": [1]}}, "a number"),
     ],
 )
-def test_arguments_that_make_no_sense_are_refused(
-    here: Here, arguments: dict[str, object], said: str
-) -> None:
+def test_arguments_that_make_no_sense_are_refused(here: Here, arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ActionRefused, match=said):
         here.plan(here.deed, "restart", **arguments)
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from change.server import LaunchCommand
 from daemon.guardian.attendance import SILENT_SECONDS, TAKEOVER_SECONDS
-from daemon.guardian.guard import LEFTOVERS_SECONDS, RETURN_GRACE_SECONDS, Phase, Refused
+from daemon.guardian.guard import LEFTOVERS_SECONDS, RESCUE_SECONDS, RETURN_GRACE_SECONDS, Phase, Refused
 from tests.daemon.guardian.virtual_run import DAEMON, KEPT, NEXT_DAEMON, OTHER, World
 
 
@@ -204,6 +204,73 @@ def test_asked_to_end_during_a_stop_or_a_start_it_ends_with_the_engine() -> None
     assert world.code == 143
 
 
+def test_an_engine_that_ended_by_itself_is_left_to_a_daemon_that_said_it_would_start_it() -> None:
+    world = World()
+    world.guard.stay(20.0, world.now)
+    world.runs[0].workers = "stubborn"
+    world.runs[0].code = -9
+    world.pass_time(30)
+    assert world.code is None
+    assert world.runs[0].workers == "gone"
+    assert not world.guard.state(world.now).running
+    world.stop()
+    world.pass_time(1)
+    world.start(KEPT)
+    world.keep(KEPT)
+    world.pass_time(10_000, step=100)
+    assert world.living == [world.runs[1]]
+    assert world.guard.phase is Phase.PROVEN
+
+
+def test_one_that_nobody_starts_again_in_time_ends_the_guardian_with_its_code() -> None:
+    world = World()
+    world.guard.stay(20.0, world.now)
+    world.runs[0].code = -9
+    world.pass_time(RESCUE_SECONDS - 5)
+    waited = world.code
+    for _ in range(20):
+        world.guard.stay(20.0, world.now)  # a word that is renewed is still only a word
+        world.pass_time(1)
+    assert (waited, world.code) == (None, -9)
+
+
+@pytest.mark.parametrize("how", ["run out", "taken back", "never given"])
+def test_without_the_word_its_end_is_the_engines_as_ever(how: str) -> None:
+    world = World()
+    if how != "never given":
+        world.guard.stay(20.0, world.now)
+    if how == "taken back":
+        world.guard.stay(0.0, world.now)
+    world.pass_time(30)
+    world.runs[0].code = 7
+    world.pass_time(1)
+    assert world.code == 7
+
+
+def test_asked_to_end_while_it_waits_for_the_daemon_it_ends() -> None:
+    world = World()
+    world.guard.stay(20.0, world.now)
+    world.runs[0].code = -9
+    world.pass_time(3)
+    world.guard.signal(signal.SIGTERM, ending=True)
+    world.pass_time(1)
+    assert world.code == -9
+
+
+def test_a_second_end_is_waited_for_as_long_as_the_first() -> None:
+    world = World()
+    world.guard.stay(300.0, world.now)
+    for number in range(2):
+        world.runs[number].code = -9
+        world.pass_time(RESCUE_SECONDS - 20)
+        assert world.code is None
+        world.stop()
+        world.pass_time(1)
+        world.start(KEPT)
+        world.keep(KEPT)
+    assert world.living == [world.runs[2]]
+
+
 class Orders(RuleBasedStateMachine):
     """Whatever is ordered, dies and passes: one engine at most, and left alone the kept command runs."""
 
@@ -238,6 +305,11 @@ class Orders(RuleBasedStateMachine):
     @rule(code=st.sampled_from([0, 1, 137]))
     def crash(self, code: int) -> None:
         self.world.living[0].code = code
+
+    @precondition(lambda self: self.world.code is None)
+    @rule(seconds=st.sampled_from([0, 20]))
+    def stay(self, seconds: int) -> None:
+        self.world.guard.stay(float(seconds), self.world.now)
 
     @rule(seconds=st.sampled_from([1, 10, 100, 1000]))
     def wait(self, seconds: int) -> None:

@@ -8,11 +8,13 @@ import pytest
 
 from daemon.guardian.attendance import TAKEOVER_SECONDS
 from daemon.guardian.orders import Orders
-from daemon.guardian.wire import Attend, Look, Request, read_request, written
+from daemon.guardian.wire import Attend, Look, Request, Stay, read_request, written
 from tests.daemon.guardian.virtual_run import DAEMON, NEXT_DAEMON, World
 
 
-@pytest.mark.parametrize(("request_", "counts"), [(Attend(), True), (Look(), False)])
+@pytest.mark.parametrize(
+    ("request_", "counts"), [(Attend(), True), (Look(), False), (Stay(seconds=20), False)]
+)
 def test_a_daemon_that_attends_is_waited_for_one_that_only_looks_is_not(
     request_: Request, counts: bool
 ) -> None:
