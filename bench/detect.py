@@ -6,13 +6,13 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.detect_world import Walk, World
+from bench.detect_world import Walk, World, quietly
 from rules import playbooks
 from rules.playbook.load import load as load_playbooks
 from rules.playbook.schema import Playbook
@@ -22,7 +22,8 @@ from rules.rule_file import shipped_files
 from sim.faults import FAULTS, Fault, FaultName, TroubledNode, draw
 from sim.virtual_time import live
 
-START = 1_800_000_000.0
+START = 1_800_021_600.0
+"""Two in the afternoon."""
 RIGHT: Mapping[FaultName, frozenset[str]] = {
     "thermal": frozenset({"thermal_throttling"}),
     "slow_card": frozenset({"slow_card"}),
@@ -42,9 +43,11 @@ OF_AN_SLO = frozenset({"slo"})
 """Rule files that mean nothing without limits."""
 WITHIN_SECONDS, SLOW_WITHIN_SECONDS = 2.0 * 3600.0, 30.0 * 3600.0
 """After its onset a fault is to be mended in this time."""
-COARSE_SECONDS = 5.0
+COARSE_SECONDS, RARE_SECONDS = 20.0, 60.0
+"""Between two looks, and between two evaluations of a rule, where hours are lived through."""
 ENOUGH_SHARE, ENOUGH_EACH = 209 / 220, 17 / 20
 LEAVE_SECONDS = 30.0
+LOOK_SECONDS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +85,20 @@ def shipped() -> tuple[tuple[RuleGroup, ...], dict[str, Playbook]]:
     return groups, load_playbooks(sorted(PLAYBOOKS.glob("*.yaml")), windows)
 
 
+def rarely(groups: Sequence[RuleGroup], seconds: float = RARE_SECONDS) -> tuple[RuleGroup, ...]:
+    """The same rules, evaluated no more often than this."""
+    return tuple(replace(group, interval_seconds=max(group.interval_seconds, seconds)) for group in groups)
+
+
 def found(job: tuple[FaultName, int]) -> Found:
     """Live through one fault and seed."""
     begun = time.process_time()
+    quietly()
     fault = draw(*job)
     node = TroubledNode(fault, fault.seed, START, second_replica=fault.seed % 2 == 1)
     groups, walks = shipped()
+    if fault.slow:
+        groups = rarely(groups)
     with tempfile.TemporaryDirectory(prefix="trimtab-detect-") as nowhere:
         world = World(node, groups, walks, Path(nowhere), coarse=COARSE_SECONDS if fault.slow else 1.0)
         try:
@@ -102,7 +113,7 @@ def _lived(world: World, fault: Fault, begun: float) -> Found:
 
     def enough(_: World) -> bool:
         # Looked at when the right run ends, and not when the clock runs out.
-        if node.now < onset or round(node.now) % 5:
+        if node.now < onset or (not fault.slow and round(node.now) % LOOK_SECONDS):
             return False
         if any(_names(walk, fault) and walk.state == "succeeded" for walk in world.walks()):
             assert node.ailment is not None

@@ -7,6 +7,7 @@ evaluator, the runner and its driver.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,7 +133,8 @@ class World:
             await self._read(now)
             evaluated = self._evaluator.tick(self._readings, now)
             self.fired += [alert for alert in evaluated.changes if alert.state == "firing"]
-            self._driver.fired(evaluated.changes)
+            for told, state in ((self._driver.fired, "firing"), (self._driver.resolved, "resolved")):
+                told([alert for alert in evaluated.changes if alert.state == state], now)
             await self._driver.tick(now)
         await self._driver.finish()
 
@@ -193,6 +195,11 @@ class World:
     def _said(self, name: str, success: bool, now: float) -> None:
         # As `collectors.runner` tells it, less how long a reading took.
         self._history.add([Sample("trimtab_collector_success", float(success), now, labels(collector=name))])
+
+
+def quietly() -> None:
+    """Let nothing be logged by this process: in hours of a node's life there is too much."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 def _asked(quiet: QuietTimes) -> Callable[[float], bool]:

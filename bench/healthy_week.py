@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.detect import START, shipped
-from bench.detect_world import World
+from bench.detect_world import World, quietly
 from sim.faults import TroubledNode
 from sim.faults.healthy import Weather
 from sim.faults.replica import BUSY_REPLICA, DAY_SECONDS
@@ -47,6 +47,7 @@ class Week:
 def lived(days: float = 7.0, seed: int = 1) -> Week:
     """Live through so many days."""
     begun = time.process_time()
+    quietly()
     node = TroubledNode(None, seed, START, scenario=BUSY_REPLICA)
     weather = Weather(node)
     groups, playbooks = shipped()

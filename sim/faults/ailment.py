@@ -26,9 +26,9 @@ class Ailment:
     def restarted(self) -> None:
         """The engine's processes are new."""
 
-    def bearable(self) -> bool:
-        """Whether the engine can start as it is set up now."""
-        return True
+    def start_breaks(self) -> tuple[str, ...]:
+        """What the log says where the engine cannot start as it is set up now; nothing if it can."""
+        return ()
 
     def mended(self) -> bool:
         """Whether nothing of it is felt any more."""

@@ -82,7 +82,6 @@ class OutOfMemory(Ailment):
         if self.fault.variant == "start":
             node.die(patient=False)
             node.start_engine(())  # somebody's own restart, which fails
-
         else:
             node.users_ask(LONG_PROMPTS)
 
@@ -98,18 +97,15 @@ class OutOfMemory(Ailment):
             node.die(patient=False)
         node.engine.largest_prefill = 0
 
-    def bearable(self) -> bool:
-        # vLLM tries a full step when it starts, to learn how much memory is left for the KV cache. With a tight
-        # share the try takes what the cache wanted, and only the long prompts' own buffers break it later.
+    def start_breaks(self) -> tuple[str, ...]:
+        # vLLM tries a full step when it starts, to learn how much memory is left for the KV cache. With long prompts
+        # that try is passed, and the buffers of the prompts themselves are what is too much.
         node = self.node
         need = node.batch_max_tokens * self._mib_per_token
         if self.fault.variant == "long_prompts" or need <= self._free_mib():
-            return True
-        node.write_log(
-            self._line(int(node.batch_max_tokens)),
-            "RuntimeError: Engine core initialization failed. See root cause above.",
-        )
-        return False
+            return ()
+        failed = "RuntimeError: Engine core initialization failed. See root cause above."
+        return self._line(int(node.batch_max_tokens)), failed
 
     def mended(self) -> bool:
         node = self.node

@@ -81,6 +81,7 @@ class TroubledNode(Node):
         self._prefill_delay = 0.0
         self._cost: tuple[float, float] = (1.0, 0.0)
         self._fails_at = math.inf
+        self._last_words: tuple[str, ...] = ()
         self._air = [0.0] * len(self.cards)
         self._jitter_mib = [0.0] * len(self.cards)
         self._users = self.engine.users
@@ -169,7 +170,8 @@ class TroubledNode(Node):
         self._flags.update(asked)
         if self.ailment is not None and self.begun:
             self.ailment.restarted()
-            if not self.ailment.bearable():
+            self._last_words = self.ailment.start_breaks()
+            if self._last_words:
                 self._fails_at = self.now + FAILS_AFTER_SECONDS
                 return
         self.begin(self.now + LOAD_SECONDS, asked)
@@ -203,6 +205,7 @@ class TroubledNode(Node):
             self.ailment.begin()
         if self.now >= self._fails_at:
             self._fails_at = math.inf
+            self.write_log(*self._last_words)
         if self.begun and self.ailment is not None:
             self.ailment.live(1.0)
         self._live_cards(min(1.0, busy), tokens)
