@@ -1,4 +1,4 @@
-"""Faults act through the node's physics: users feel them, the right readings show them, and what mends them mends them."""
+"""Faults act through the physics of the node: users feel them, readings show them, and what mends them does so."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from sim.virtual_time import NodeClock, live
 START = 1_800_000_000.0
 
 
-def ill(name: FaultName, variant: str = "", after: float = 600.0, *, second_replica: bool = True) -> TroubledNode:
+def ill(
+    name: FaultName, variant: str = "", after: float = 600.0, *, second_replica: bool = True
+) -> TroubledNode:
     """A node some time after the onset of the first fault, of seeds 101 and on, that shows in this way."""
     fault = next(f for f in (draw(name, seed) for seed in range(101, 200)) if variant in ("", f.variant))
     node = TroubledNode(fault, fault.seed, START, second_replica=second_replica)
@@ -75,7 +77,9 @@ def test_what_slows_a_step_slows_the_users(name: FaultName) -> None:
     node = ill(name, after=1500.0)
     twin = healthy(node)
     assert node.completed < twin.completed
-    assert node.engine.itl_sum / sum(node.engine.itl_counts) > twin.engine.itl_sum / sum(twin.engine.itl_counts)
+    assert node.engine.itl_sum / sum(node.engine.itl_counts) > twin.engine.itl_sum / sum(
+        twin.engine.itl_counts
+    )
 
 
 def test_a_slow_card_is_busier_than_those_that_wait_for_it() -> None:
