@@ -10,7 +10,7 @@ from rules.alert import Alert
 from rules.replay import Step, replay
 from rules.rule import ALERT_NAME, RuleError, RuleGroup
 from rules.rule_fields import Fields, Page, shown
-from rules.rule_file import file_text, load
+from rules.rule_file import file_text
 from rules.trace import TraceError, TraceReadings
 from rules.yaml_reading import YamlMistake, parse
 
@@ -107,12 +107,12 @@ def read_tests(path: Path) -> RuleTests:
     return RuleTests(name, tuple(files), interval, tuple(one for one in traces if one is not None))
 
 
-def judge(tests: RuleTests, default: Callable[[], Sequence[RuleGroup]]) -> Judged:
-    """Replay every trace of a file through its rules (`default` where it names none) and compare.
+def judge(tests: RuleTests, rules: Callable[[Sequence[Path]], Sequence[RuleGroup]]) -> Judged:
+    """Replay every trace of a file and compare; `rules` gives the rules of the files it names, which may be none.
 
     Raises `RuleError` for rules that cannot be used, and for traces of too many steps.
     """
-    groups = load(tests.rule_files) if tests.rule_files else default()
+    groups = rules(tests.rule_files)
     known = {rule.name for group in groups for rule in group.rules}
     differences: list[Difference] = []
     passages: list[Passage] = []

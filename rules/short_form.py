@@ -17,7 +17,7 @@ from rules.template import number
 ACTIONS: dict[str, str | None] = {
     "scale_up": "queue_over_100",
     "expand_batch": "queue_over_100",
-    "restart_service": "engine_stall",
+    "restart_service": "restart_service",
     "notify": None,
 }
 """Actions as the field's guides name them, and the playbook that each is here; None: the alert alone, which is sent."""

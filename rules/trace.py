@@ -20,7 +20,7 @@ from rules.readings import Matcher, Track
 MOST_VALUES = 1_000_000
 """Values that a trace may have in all; a day of readings in each second is 86,400 for a series."""
 
-_NUMBER = r"(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[Ii][Nn][Ff]|[Nn][Aa][Nn])"
+_NUMBER = r"(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[Ii][Nn][Ff]|[Nn][Aa][Nn])"
 _VALUE = re.compile(rf"(?P<first>[+-]?{_NUMBER})(?:(?P<step>[+-]{_NUMBER})?x(?P<times>\d+))?", re.ASCII)
 _MISSING = re.compile(r"_(?:x(?P<times>\d+))?", re.ASCII)
 

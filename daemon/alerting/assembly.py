@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rules.evaluator import Evaluator
 from rules.history_readings import HistoryReadings
 from rules.rule import RuleError, RuleGroup
 from rules.rule_file import load, shipped_files
+from rules.slo_rules import LeftOut
 from store import Store
 
 
@@ -27,11 +28,22 @@ class Alerting:
 
     def __init__(self, config: Config, history: History, store: Store, notices: Notices, now: float) -> None:
         """`now` is when the history begins. Raises `ConfigError` for rules that cannot be used."""
-        self.groups = configured_rules(config)
+        self.left_out: list[LeftOut] = []
+        self.groups = configured_rules(config, self.left_out.append)
         self.watch: AlertWatch | None = None
         if config.rules.enabled:
             evaluator = Evaluator(self.groups, store, config.engine.url, readings_since=now)
             self.watch = AlertWatch(evaluator, HistoryReadings(history), notices)
+
+    @property
+    def windows(self) -> dict[str, float]:
+        """The `for` of each rule in seconds, by its name."""
+        return {rule.name: rule.for_seconds for group in self.groups for rule in group.rules}
+
+    @property
+    def playbooks(self) -> dict[str, str | None]:
+        """The playbook of each rule, by its name."""
+        return {rule.name: rule.playbook for group in self.groups for rule in group.rules}
 
     def campaign_alert(self) -> Callable[[float], str | None]:
         """What tells a campaign of the alerts that end a trial."""
@@ -51,11 +63,29 @@ def rule_files(config: Config) -> list[Path]:
     return [*(shipped_files() if config.rules.shipped else ()), *config.rules.files]
 
 
-def configured_rules(config: Config) -> tuple[RuleGroup, ...]:
-    """The rules of a configuration, none where they are switched off. Raises `ConfigError`."""
+def configured_rules(
+    config: Config, left_out: Callable[[LeftOut], None] = lambda _: None
+) -> tuple[RuleGroup, ...]:
+    """The rules of a configuration, none where they are switched off; `left_out` hears of those without their limit.
+
+    Raises `ConfigError`.
+    """
     if not config.rules.enabled:
         return ()
     try:
-        return load(rule_files(config), config.rules.interval_seconds, frozenset(config.rules.disabled))
+        return read_rules(config, left_out=left_out)
     except RuleError as error:
         raise ConfigError(str(error)) from error
+
+
+def read_rules(
+    config: Config, files: Sequence[Path] = (), left_out: Callable[[LeftOut], None] = lambda _: None
+) -> tuple[RuleGroup, ...]:
+    """The rules of these files, or of the configuration where none are named, with its SLO. Raises `RuleError`."""
+    return load(
+        files or rule_files(config),
+        config.rules.interval_seconds,
+        frozenset() if files else frozenset(config.rules.disabled),
+        config.slo.model_dump(),
+        left_out,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import structlog
 
@@ -44,19 +44,11 @@ class AlertWatch:
             alert_sink.take(came.to_send, now)
         for change_sink in self.change_sinks if told else ():
             change_sink.changed(told, now)
-        self._tell_runs((*came.restored, *told), now)
+        named = [alert for alert in (*came.restored, *told) if alert.playbook is not None]
+        for run_sink in self.run_sinks if named else ():
+            run_sink.fired(named)
         if came.groups or came.restored:
             self._say_trouble()
-
-    def _tell_runs(self, alerts: Sequence[Alert], now: float) -> None:
-        named = [alert for alert in alerts if alert.playbook is not None]
-        fired = [alert for alert in named if alert.state == "firing"]
-        resolved = [alert for alert in named if alert.state == "resolved"]
-        for sink in self.run_sinks:
-            if fired:
-                sink.fired(fired, now)
-            if resolved:
-                sink.resolved(resolved, now)
 
     def _say_trouble(self) -> None:
         trouble = self.evaluator.trouble

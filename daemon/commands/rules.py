@@ -10,15 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from collectors.metrics import METRICS
-from daemon.alerting.assembly import configured_rules, rule_files
+from daemon.alerting.assembly import read_rules
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, print_table, remark
-from daemon.config import Config
 from daemon.errors import BAD, USAGE, UserError
 from rules import export as exporting
 from rules.rule import Rule, RuleError, RuleGroup
 from rules.rule_fields import nearest
-from rules.rule_file import load
 from rules.rule_tests import Judged, judge, read_tests
 
 app = typer.Typer(help="Check alert rules, replay traces through them, write them for a Prometheus.")
@@ -39,15 +37,16 @@ def check(files: RuleFiles = None, config: ConfigOption = None, as_json: JsonOpt
     settings = configured(config)
     _must_exist(files or [])
     mistakes: list[str] = []
+    remarks: list[str] = []
     groups: tuple[RuleGroup, ...] = ()
     try:
-        groups = _rules(files, settings)
+        groups = read_rules(settings, files or (), lambda one: remarks.append(str(one)))
     except RuleError as error:
         mistakes = str(error).splitlines()
     mistakes += [line for group in groups for rule in group.rules for line in _never(rule)]
     if as_json:
         listed = [_listed(group, rule) for group in groups for rule in group.rules]
-        print_json({"rules": listed, "mistakes": mistakes})
+        print_json({"rules": listed, "mistakes": mistakes, "remarks": remarks})
     else:
         print_table(
             ("rule", "severity", "for", "condition", "playbook", "where"),
@@ -56,7 +55,7 @@ def check(files: RuleFiles = None, config: ConfigOption = None, as_json: JsonOpt
                     rule.name,
                     rule.severity,
                     exporting.duration(rule.for_seconds),
-                    _plain(rule.expression.text),
+                    _plain(" ".join(rule.expression.text.split())),
                     rule.playbook,
                     rule.source,
                 )
@@ -65,7 +64,7 @@ def check(files: RuleFiles = None, config: ConfigOption = None, as_json: JsonOpt
             ],
             "no rules" if not mistakes else "",
         )
-        for line in mistakes:
+        for line in (*remarks, *mistakes):
             remark(_plain(line))
     if mistakes:
         raise typer.Exit(BAD)
@@ -87,7 +86,7 @@ def test(
     settings = configured(config)
     _must_exist(files)
     try:
-        judged = [judge(read_tests(path), lambda: configured_rules(settings)) for path in files]
+        judged = [judge(read_tests(path), lambda named: read_rules(settings, named)) for path in files]
     except RuleError as error:
         raise UserError(str(error), BAD) from error
     if as_json:
@@ -105,20 +104,13 @@ def export(files: RuleFiles = None, config: ConfigOption = None, as_json: JsonOp
     settings = configured(config)
     _must_exist(files or [])
     try:
-        groups = _rules(files, settings)
+        groups = read_rules(settings, files or (), lambda one: remark(str(one)))
     except RuleError as error:
         raise UserError(str(error), BAD) from error
     if as_json:
         print_json(exporting.as_values(groups))
     else:
         print(exporting.export(groups), end="")
-
-
-def _rules(files: Sequence[Path] | None, settings: Config) -> tuple[RuleGroup, ...]:
-    rules = settings.rules
-    if files:
-        return load(files, rules.interval_seconds)
-    return load(rule_files(settings), rules.interval_seconds, frozenset(rules.disabled))
 
 
 def _must_exist(files: Sequence[Path]) -> None:
