@@ -144,7 +144,9 @@ class Draw:
     def scalar(self, depth: int) -> str:
         """An expression that is one number."""
         if depth <= 0 or self.random.random() < 0.5:
-            return self.random.choice(("0", "1", "2", "-3", "0.1", "50", "1e3", "Inf", "-7.5", "0x10"))
+            return self.random.choice(
+                ("0", "1", "2", "-3", "0.1", "50", "1e3", "Inf", "-7.5", "0x10", "time()")
+            )
         if self.random.random() < 0.2:
             return f"{self.scalar(depth - 1)} {self.random.choice(COMPARISONS)} bool {self.scalar(depth - 1)}"
         return f"({self.scalar(depth - 1)} {self.random.choice(ARITHMETIC)} {self.scalar(depth - 1)})"
