@@ -73,7 +73,13 @@ class Ledger:
         elif self.started is None and state != "queued":
             self.started = now
         self.note(now, "state", f"{state}: {reason}" if reason else state)
-        self.out.append(RunChanged(self.run_id, now, self.playbook, self.target, state, reason, self.cause))
+        self.tell(now)
+
+    def tell(self, now: float) -> None:
+        """Say in which state it is."""
+        self.out.append(
+            RunChanged(self.run_id, now, self.playbook, self.target, self.state, self.reason, self.cause)
+        )
 
     def call(self) -> int:
         """A number for the next command."""

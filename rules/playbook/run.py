@@ -10,7 +10,7 @@ from rules.playbook.ending import Ending
 from rules.playbook.flow import way
 from rules.playbook.judging import Judge, Judgement
 from rules.playbook.ledger import Ledger
-from rules.playbook.messages import ENDED, AskApproval, Command, Observation, Result, TakeCapture
+from rules.playbook.messages import ENDED, AskApproval, Command, NoteKind, Observation, Result, TakeCapture
 from rules.playbook.schema import Act, Capture, Check, Diagnose, Playbook, Step, Verify
 from rules.playbook.undoing import Undoing
 from rules.playbook.variables import VariableError, said
@@ -112,7 +112,7 @@ class Run:
 
     def _verify(self, now: float, seen: Observation, step: Verify) -> bool:
         if self._dry:
-            self._finish_dry(now, step)
+            self._finish_dry(now, seen, step)
             return True
         self.ledger.enter(now, "verifying")
         judged = self._judge.judge(step.verify, seen.readings, now)
@@ -254,7 +254,7 @@ class Run:
     def _note(
         self,
         now: float,
-        kind: str,
+        kind: NoteKind,
         text: str,
         seen: Observation,
         judged: Judgement | None = None,
@@ -266,7 +266,7 @@ class Run:
             **(judged.figures if judged else {}),
             **(more or {}),
         }
-        self.ledger.note(now, kind, text, figures)  # type: ignore[arg-type]
+        self.ledger.note(now, kind, text, figures)
 
     def _go_to(self, now: float, target: str, why: str) -> None:
         if target == "undo":
@@ -287,9 +287,10 @@ class Run:
             self._entered, self._held_since = now, None
             self._acting, self._capture = None, None
 
-    def _finish_dry(self, now: float, step: Verify) -> None:
-        then = "then verified" if self._would else "nothing to verify"
-        self._finish(now, "skipped", f"{then}: {self._judge.told(step.verify)}")
+    def _finish_dry(self, now: float, seen: Observation, step: Verify) -> None:
+        told = self._judge.told(step.verify)
+        self._note(now, "verify", f"{told}: not looked at: nothing was done", seen)
+        self._finish(now, "skipped", f"{'then verified' if self._would else 'nothing to verify'}: {told}")
 
     def _finish(self, now: float, state: str, why: str) -> None:
         if self._dry and (self._would or state == "skipped"):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rules.actions import Action, Outcome
-from rules.playbook.intake import MOST_AT_ONCE, admit
+from rules.playbook.intake import MOST_AT_ONCE, admit, cleaned
 from rules.playbook.messages import (
     ENDED,
     Answer,
@@ -94,7 +94,7 @@ class Runner:
         refused = 0
         for trigger in triggers:
             if len(self._inbox) < MOST_TAKEN:
-                self._inbox.append(trigger)
+                self._inbox.append(cleaned(trigger))
             else:
                 refused += 1
         return refused

@@ -25,6 +25,7 @@ def test_walks_to_the_end_and_keeps_what_is_verified(stand: Stand) -> None:
     assert stand.engine.values["max_num_seqs"] == 128
     assert stand.rows(RunAct)[0].state == "kept"
     assert [change.state for change in stand.of(RunChanged)] == [
+        "queued",
         "running",
         "verifying",
         "running",
@@ -111,7 +112,7 @@ def test_no_answer_is_waited_for_for_ever(stand: Stand, lost: type) -> None:
     begin(stand)
     stand.tick(celsius=90, times=300)
     assert stand.run().ended is not None
-    assert stand.run().state == {TakeCapture: "rolled_back"}.get(lost, "failed")
+    assert stand.run().state == ("rolled_back" if lost is TakeCapture else "failed")
 
 
 def test_an_act_that_does_not_answer_is_put_back(stand: Stand) -> None:
