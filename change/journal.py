@@ -242,6 +242,12 @@ class Journal:
             query = select(func.min(Launch.time)).where(Launch.engine == self.engine, Launch.time > time)
             return session.scalar(query)
 
+    def last_launch(self) -> Launch | None:
+        """Return what the boot that was seen last started with, or None if none was."""
+        with self._store.reading() as session:
+            query = select(Launch).where(Launch.engine == self.engine).order_by(Launch.time.desc()).limit(1)
+            return session.scalar(query)
+
     def launch(self, boot_id: str) -> Launch | None:
         """Return what a boot started with, or None if it was first seen after a change."""
         with self._store.reading() as session:

@@ -15,7 +15,7 @@ from change.journal import JournalUnwritable
 from change.lock import LockError
 from change.profiler import ProfilerError
 from daemon import log
-from daemon.commands import analyze, bench, config, host, orders, precision, results, rules
+from daemon.commands import analyze, bench, config, host, orders, playbook, precision, results, rules
 from daemon.commands.capture import capture
 from daemon.commands.collect import collect
 from daemon.commands.demo import demo
@@ -54,6 +54,7 @@ app.command("resume")(orders.resume)
 app.command("detach")(orders.detach)
 app.add_typer(host.app, name="host")
 app.add_typer(rules.app, name="rules")
+app.add_typer(playbook.app, name="playbook")
 app.add_typer(precision.app, name="precision")
 app.add_typer(config.app, name="config")
 app.add_typer(bench.app, name="bench")

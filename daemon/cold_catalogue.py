@@ -89,8 +89,9 @@ class EngineCatalogue:
             return None
 
     async def _facts(self, command: LaunchCommand) -> Facts:
-        state = await self._state()
         installed = await asyncio.to_thread(_installed, command, self._kind)
+        # An engine that stands still lets every question wait for its whole time-out: only what must be asked is.
+        state = await self._state() if installed is None or installed.version is None else None
         cards = [dict(labels) for labels in self._history.series(_CARD)]
         own = [card for card in cards if self._own_card(card.get("npu", "")) is not False]
         names = {card["name"] for card in own if "name" in card}

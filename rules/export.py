@@ -14,7 +14,12 @@ _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms"
 
 def export(groups: Iterable[RuleGroup]) -> str:
     """Write the rules as YAML; a playbook and a description are annotations there."""
-    return yaml.dump(as_values(groups), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return as_yaml(as_values(groups))
+
+
+def as_yaml(values: dict[str, Any]) -> str:
+    """Plain values as YAML that every version of it reads alike."""
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def as_values(groups: Iterable[RuleGroup]) -> dict[str, Any]:
@@ -61,8 +66,12 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    plain = bool(text) and text.replace("_", "a").isalpha() and text.lower() not in _WORDS
-    style = None if plain else "|" if "\n" in text and text.isascii() and "\t" not in text else "'"
+    if text.replace("_", "a").isascii() and text.replace("_", "a").isalpha() and text.lower() not in _WORDS:
+        style = None
+    elif text.isprintable():
+        style = "'"
+    else:
+        style = "|" if text.isascii() and text.replace("\n", "").isprintable() else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

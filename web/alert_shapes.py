@@ -15,8 +15,8 @@ class Alert(Open):
     name: str = Field(description="Of the rule")
     severity: str = Field(description="info, warning, critical")
     state: Literal["pending", "firing", "resolved"]
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: dict[str, str] = Field(default={})
+    annotations: dict[str, str] = Field(default={})
     value: float | None = Field(default=None, description="Of the rule's expression; null: no number")
     active_at: float | None = Field(default=None, description="Since when the condition holds")
     fired_at: float | None = None
@@ -59,13 +59,13 @@ class Group(Open):
     last_evaluation: float | None = None
     duration_seconds: float | None = None
     missed: int = 0
-    rules: list[Rule] = []
+    rules: list[Rule] = Field(default=[])
 
 
 class Alerts(Open):
     """Every alert, the worst first, and every rule."""
 
     enabled: bool = Field(default=True, description="Whether rules are evaluated at all")
-    alerts: list[Alert] = []
-    groups: list[Group] = []
+    alerts: list[Alert] = Field(default=[])
+    groups: list[Group] = Field(default=[])
     trouble: str | None = Field(default=None, description="Why alerts cannot be stored now")

@@ -22,9 +22,9 @@ class Playbook(Open):
     guide: str = ""
     target: str = Field(description="What a cool-down counts for: engine, npu, host")
     cooldown_seconds: float
-    variables: dict[str, str] = {}
+    variables: dict[str, str] = Field(default={})
     changes: bool = Field(description="Whether one of its steps may change something")
-    steps: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = Field(default=[])
 
 
 class RunOrder(BaseModel):
@@ -57,7 +57,7 @@ class Run(Open):
     source: str = Field(description="rule, alertmanager, manual")
     fingerprint: str = ""
     alert_started: float
-    labels: dict[str, Any] = {}
+    labels: dict[str, Any] = Field(default={})
     target: str
     dry_run: bool
     state: str = Field(description=STATES)
@@ -78,7 +78,7 @@ class Event(Open):
     step: str | None = None
     kind: str = Field(description="state, check, capture, diagnose, plan, approval, act, verify, undo")
     text: str
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = Field(default={})
 
 
 class Act(Open):
@@ -99,5 +99,5 @@ class Act(Open):
 class RunDetail(Run):
     """One walk with its audit and its acts, oldest first."""
 
-    events: list[Event] = []
-    acts: list[Act] = []
+    events: list[Event] = Field(default=[])
+    acts: list[Act] = Field(default=[])

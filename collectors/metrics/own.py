@@ -22,6 +22,20 @@ OWN_ROWS = (
         "counter",
     ),
     Metric(
+        "trimtab_playbook_runs_total",
+        "Walks of playbooks that ended since Trimtab started, by how they ended.",
+        "runs",
+        "counter",
+        labels=("playbook", "state"),
+    ),
+    Metric(
+        "trimtab_playbook_acts_total",
+        "Actions of playbooks since Trimtab started: done, failed, refused, undone, not_undone.",
+        "acts",
+        "counter",
+        labels=("kind", "outcome"),
+    ),
+    Metric(
         "trimtab_collector_success",
         "1 if the source's last reading was good, 0 if it failed.",
         "1",
@@ -95,6 +109,33 @@ OWN_ROWS = (
         "seconds",
         labels=("rule_group",),
         combine="max",
+    ),
+    Metric(
+        "trimtab_notifications_sent_total",
+        "Alerts that the Alertmanager or webhook took.",
+        "alerts",
+        "counter",
+        labels=("target",),
+    ),
+    Metric(
+        "trimtab_notifications_dropped_total",
+        "Alerts that were not sent: the queue was full, they came too late, or the target refused them.",
+        "alerts",
+        "counter",
+        labels=("target",),
+    ),
+    Metric(
+        "trimtab_notifications_failed_total",
+        "Requests to the Alertmanager or webhook that failed; what they brought is sent again.",
+        "requests",
+        "counter",
+        labels=("target",),
+    ),
+    Metric(
+        "trimtab_notification_queue_length",
+        "Alerts that wait to be sent.",
+        "alerts",
+        labels=("target",),
     ),
 )
 

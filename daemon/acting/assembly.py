@@ -51,7 +51,7 @@ def acting_hands(
         "set_knobs": hot,
         "expand_batch": ExpandBatch(hot, journal, history),
         "set_host": HostValues(host, journal),
-        "restart": RestartEngine(cold, control, journal, quiet),
+        "restart": RestartEngine(cold, control, journal, quiet, engine=config.engine.kind_or_vllm),
         "scale_up": ScaleUp(
             hooks,
             config.playbooks.scale,

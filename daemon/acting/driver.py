@@ -93,9 +93,7 @@ class PlaybookDriver:
             if alert.playbook is not None:
                 started = alert.active_at if alert.fired_at is None else alert.fired_at
                 window = self._windows.get(alert.rule, 0.0)
-                self._take(
-                    Trigger(alert.playbook, "rule", alert.labels, alert.fingerprint, started, window)
-                )
+                self._take(Trigger(alert.playbook, "rule", alert.labels, alert.fingerprint, started, window))
 
     def resolved(self, alerts: Sequence[Alert], now: float) -> None:
         """See `daemon.alerting.sinks.RunSink`."""
@@ -150,6 +148,10 @@ class PlaybookDriver:
         self._runner.take(self._triggers.ready(), now)
         self._step(now)
 
+    def leave_the_past(self) -> None:
+        """Look at nothing that a process before this one left: for a look that must not end it."""
+        self._recovered = True
+
     async def finish(self) -> None:
         """The daemon ends: what is under way gets a moment, the rest is the next start's."""
         await self._triggers.finish()
@@ -159,9 +161,10 @@ class PlaybookDriver:
 
     def _take(self, trigger: Trigger) -> None:
         if trigger.playbook not in self._playbooks:
+            # One key for all: names come from outside.
             self._notices.say(
-                f"playbook {trigger.playbook}",
-                f"an alert asks for playbook {trigger.playbook}, which there is not",
+                "unknown playbook",
+                f"an alert asks for playbook {trigger.playbook[:64]!r}, which there is not",
             )
             return
         if self._quiet is not None:
@@ -221,15 +224,14 @@ class PlaybookDriver:
         if change.state != "waiting_approval":
             self._notices.over(f"{context.run} asks", f"{context.run} waits for no answer any more")
         if change.state in ENDED:
-            del self._contexts[change.run_id]
+            self._contexts.pop(change.run_id, None)
             if self._quiet is not None:
                 self._quiet.ended(change)
             why = "" if change.reason is None else f": {change.reason}"
             text = f"{context.actor} ({context.target}) ended {change.state}{why}"
+            _log.info(text, cause=change.cause)
             self._notices.say(
-                f"playbook {change.playbook} {change.target}",
-                text,
-                "warning" if change.state in _WORSE else "info",
+                f"playbook {change.playbook}", text, "warning" if change.state in _WORSE else "info"
             )
         else:
             _log.info(f"{context.actor} ({context.target}) is {change.state}", reason=change.reason)

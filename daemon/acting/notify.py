@@ -36,7 +36,7 @@ class Notify:
     async def act(self, action: Action, plan: Plan, context: RunContext, now: float) -> Outcome:
         """Tell it; it fails only where no sink took it and one was configured."""
         text = f"{context.run} of playbook {context.playbook} ({context.target}): {_text(action)}"
-        self._notices.say(f"playbook {context.playbook} {context.target}", text)
+        self._notices.say(f"playbook {context.playbook} says", text)
         if self._sink is None:
             return Outcome(True, "told on the page; no webhook is configured", {"webhooks": {}})
         told = dict(await self._sink.notify(text, now))

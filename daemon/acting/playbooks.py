@@ -34,6 +34,7 @@ from rules.playbook.runner import Runner
 from rules.playbook.schema import Playbook
 from rules.rule import RuleGroup
 from store import Store
+from web.body import Refused
 
 SHIPPED = Path(rules.__file__).with_name("playbooks")
 """Where the playbooks that come with Trimtab are."""
@@ -93,6 +94,13 @@ class Playbooks:
             quiet=QuietWalks(quiet, self.playbooks),
             finish_profile_seconds=config.capture.finish_seconds,
         )
+
+    def alone(self) -> PlaybookDriver:
+        """The driver of a process that only takes a look: what another one left unfinished is not its to end."""
+        if self.driver is None:
+            raise Refused("playbooks are switched off: playbooks.enabled is false")
+        self.driver.leave_the_past()
+        return self.driver
 
     def samples(self, now: float) -> Iterable[Sample]:
         """What the exporter says of them."""
@@ -162,6 +170,10 @@ def described(playbook: Playbook) -> dict[str, Any]:
 def _pledge(config: Config, cold: Cold | None, notices: Notices) -> Pledge | None:
     """Only where this daemon could start the engine again, and is allowed to."""
     allow = config.playbooks.allow
-    if config.engine.server.hand != "process" or cold is None or (allow is not None and "restart" not in allow):
+    if (
+        config.engine.server.hand != "process"
+        or cold is None
+        or (allow is not None and "restart" not in allow)
+    ):
         return None
     return Pledge(ProcessServer(config.run_dir).stay, notices)

@@ -7,13 +7,15 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
+from change.catalogue.knob import Engine
 from change.engine import EngineControl, EngineError, PluginAbsent
 from change.journal import Journal
 from change.restart.order import RestartResult
-from change.server import ServerError, Setting
+from change.server import ServerError, Setting, Settings
 from change.steps import ChangeRefused
 from daemon.acting.deed import RunContext
 from daemon.acting.quiet import QuietTimes, Unknown
+from daemon.acting.start_settings import Asked, asked, needs_values
 from daemon.cold import Cold
 from rules.actions import Action, ActionRefused, Outcome, Plan
 from store import StoreError
@@ -43,19 +45,20 @@ class RestartEngine:
         journal: Journal,
         quiet: QuietTimes,
         *,
+        engine: Engine = "vllm",
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`timer` counts the seconds that are told."""
+        """`engine` is whose settings they are; `timer` counts the seconds that are told."""
         self._cold = cold
         self._control = control
         self._journal = journal
         self._quiet = quiet
+        self._engine: Engine = engine
         self._timer = timer
 
     async def plan(self, action: Action, context: RunContext, now: float) -> Plan:
         """Say with what and when; refused without a hand, during another restart, or with a flag that cannot work."""
         cold = self._hand()
-        settings = _settings(action)
         if _when(action) == "quietest":
             self._wait_for_quiet(now)
         if cold.running:
@@ -64,18 +67,22 @@ class RestartEngine:
             condition = await self._condition(cold)
         except ServerError as error:
             raise ActionRefused(str(error)) from error
+        wanted = await self._asked(cold, action)
+        settings = wanted.settings
         problems = await cold.problems(settings) if settings else []
         if problems:
             raise ActionRefused("; ".join(problems))
         hurry = {"dead": ", which has ended,", "stalled": ", which answers nothing, without waiting for it"}
         text = f"restart the engine{hurry.get(condition, '')} {_words(settings)}"
+        if wanted.unknown:
+            text += f" ({', '.join(wanted.unknown)} left out, as nobody knows what it is now)"
         undo = {"actor": context.actor, "settings": settings} if settings else None
         return Plan(f"{text}; its users wait meanwhile", "engine", undo is not None, undo)
 
     async def act(self, action: Action, plan: Plan, context: RunContext, now: float) -> Outcome:
         """Restart, and tell how long its users waited and what of that was Trimtab's own."""
         cold = self._hand()
-        settings = _settings(action)
+        settings = dict((plan.undo or {}).get("settings", {}))
         begun = self._timer()
         try:
             condition = await self._condition(cold)
@@ -118,6 +125,17 @@ class RestartEngine:
             raise ActionRefused(NO_HAND)
         return self._cold
 
+    async def _asked(self, cold: Cold, action: Action) -> Asked:
+        in_force: Settings = {}
+        if needs_values(action.arguments):
+            try:
+                # Of an engine that is gone: what it started with when it was seen last.
+                last = self._journal.last_launch()
+                in_force = {**({} if last is None else last.values), **await cold.settings()}
+            except (ServerError, StoreError) as error:
+                raise ActionRefused(f"the settings in force cannot be read: {error}") from error
+        return asked(action.arguments, in_force, self._engine)
+
     async def _condition(self, cold: Cold) -> Condition:
         state = await cold.state()
         if not state.running:
@@ -150,18 +168,6 @@ async def _within(seconds: float, ask: Callable[[], Awaitable[bool]]) -> bool:
             return await ask()
     except TimeoutError:
         return False
-
-
-def _settings(action: Action) -> dict[str, Setting]:
-    settings = action.arguments.get("settings") or {}
-    if not isinstance(settings, Mapping):
-        raise ActionRefused(f"settings are {settings!r}: expected names and values, as in {{block_size: 64}}")
-    wrong = [name for name, value in settings.items() if not isinstance(value, int | float | str | bool)]
-    if wrong:
-        raise ActionRefused(
-            f"settings {', '.join(map(str, wrong))}: expected a number, a text or true or false"
-        )
-    return {str(name): value for name, value in settings.items()}
 
 
 def _when(action: Action) -> Literal["now", "quietest"]:

@@ -14,6 +14,8 @@ from rules.playbook.messages import Source, Trigger
 ASK_SECONDS = 3.0
 """Longest wait for Alertmanager's word whether an alert is silenced: who does not answer silences nothing."""
 MOST_ASKED = 16
+MOST_WAITING = 1000
+"""More at once are a flood: what is dropped comes again with the next alert that fires."""
 PLAYBOOK_LABEL = "playbook"
 
 _log = structlog.get_logger("trimtab")
@@ -48,6 +50,9 @@ class Triggers:
         """Take a trigger in; a person's needs no leave."""
         if self._silences is None or trigger.source == "manual" or not trigger.fingerprint:
             self._ready.append(trigger)
+            return
+        if len(self._asking) >= MOST_WAITING:
+            _log.warning("too many alerts at once, one starts no playbook", playbook=trigger.playbook)
             return
         task = asyncio.create_task(self._ask(self._silences, trigger))
         self._asking.add(task)

@@ -45,8 +45,13 @@ class AlertWatch:
         for change_sink in self.change_sinks if told else ():
             change_sink.changed(told, now)
         named = [alert for alert in (*came.restored, *told) if alert.playbook is not None]
-        for run_sink in self.run_sinks if named else ():
-            run_sink.fired(named)
+        fired = [alert for alert in named if alert.state == "firing"]
+        resolved = [alert for alert in named if alert.state == "resolved"]
+        for run_sink in self.run_sinks:
+            if fired:
+                run_sink.fired(fired, now)
+            if resolved:
+                run_sink.resolved(resolved, now)
         if came.groups or came.restored:
             self._say_trouble()
 

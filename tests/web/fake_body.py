@@ -10,8 +10,9 @@ import numpy as np
 
 from change.engine import EngineUnreachable
 from collectors.sample import SourceHealth
+from rules.alertmanager.webhook_body import WebhookError, parse
 from tests.web.seeded import CEILINGS, ENGINE, FLOORS, LAUNCH, WINNER
-from web.body import NotFound, Refused
+from web.body import NotFound, Refused, Senseless
 
 
 class FakeBody:
@@ -95,12 +96,34 @@ class FakeBody:
         """Answer with one alert that fires, and its rule beside one that cannot be evaluated."""
         if self.broken is not None:
             raise self.broken
-        hot = {"name": "CardHot", "severity": "critical", "playbook": "thermal_throttling", "group": "devices"}
+        hot = {
+            "name": "CardHot",
+            "severity": "critical",
+            "playbook": "thermal_throttling",
+            "group": "devices",
+        }
         labels = {"alertname": "CardHot", "npu": "2", "severity": "critical"}
         rule = {"name": "CardHot", "expr": "npu_temperature_celsius > 85", "for_seconds": 60.0}
-        alert = hot | {"state": "firing", "labels": labels, "value": math.nan, "active_at": 1.0, "fired_at": 61.0}
-        broken = {"name": "Skew", "expr": "x / y > 1", "health": "err", "last_error": "many to many", "failures": 3}
-        group = {"name": "devices", "interval_seconds": 15.0, "last_evaluation": 90.0, "duration_seconds": 0.002}
+        alert = hot | {
+            "state": "firing",
+            "labels": labels,
+            "value": math.nan,
+            "active_at": 1.0,
+            "fired_at": 61.0,
+        }
+        broken = {
+            "name": "Skew",
+            "expr": "x / y > 1",
+            "health": "err",
+            "last_error": "many to many",
+            "failures": 3,
+        }
+        group = {
+            "name": "devices",
+            "interval_seconds": 15.0,
+            "last_evaluation": 90.0,
+            "duration_seconds": 0.002,
+        }
         return {
             "alerts": [alert],
             "groups": [group | {"rules": [rule | {"state": "firing", "health": "ok"}, broken]}],
@@ -205,6 +228,18 @@ class FakeBody:
     async def decline(self, id: str) -> dict[str, Any]:
         """Know one approval."""
         return self._answered("decline", id)
+
+    async def alertmanager(self, body: bytes) -> dict[str, Any]:
+        """Read a post as the daemon does, and store nothing."""
+        if self.broken is not None:
+            raise self.broken
+        try:
+            delivery = parse(body)
+        except WebhookError as error:
+            raise Senseless(str(error)) from error
+        self.orders.append(("alertmanager", len(delivery.alerts)))
+        taken = len(delivery.alerts)
+        return {"taken": taken, "new": taken, "resolved": 0, "own": 0, "left_out": delivery.left_out}
 
     def _answered(self, what: str, id: str) -> dict[str, Any]:
         if id != "promotion-3-4":

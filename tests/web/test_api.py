@@ -90,7 +90,9 @@ def test_of_a_host_change_the_journal_tells_what_was_there(body: FakeBody, store
 
 def test_alerts_and_the_health_of_rules_are_told_with_the_unknown_as_null(client: TestClient) -> None:
     told = client.get("/api/v1/alerts").json()
-    assert [(one["name"], one["state"], one["value"]) for one in told["alerts"]] == [("CardHot", "firing", None)]
+    assert [(one["name"], one["state"], one["value"]) for one in told["alerts"]] == [
+        ("CardHot", "firing", None)
+    ]
     rules = alert_shapes.Alerts.model_validate(told).groups[0].rules
     assert [one.last_error for one in rules] == [None, "many to many"]
 
