@@ -40,8 +40,8 @@ def with_limits(
 ) -> tuple[Document, tuple[LeftOut, ...]]:
     """Fill the limits into a rule file's values; rules that need one which is not set are taken out of it.
 
-    Lines stay those of the file. A name that is no key of `slo` is left as it stands, so that the expression's own error
-    shows it.
+    Lines stay those of the file. A name that is no key of `slo` is left as it stands, so that the expression's own
+    error shows it.
     """
     values = document.values
     if not isinstance(values, dict) or not isinstance(values.get("groups"), list):

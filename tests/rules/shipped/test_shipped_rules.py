@@ -88,7 +88,8 @@ def test_every_log_signature_has_one_rule_with_the_playbook_of_the_catalogue() -
     logs = next(group for group in GROUPS if group.name == "logs")
     wrong = []
     for signature in known_signatures():
-        series = f'trimtab_log_event_time_seconds{{signature="{signature.id}",severity="{signature.severity}",source="x"}}'
+        labels = f'signature="{signature.id}",severity="{signature.severity}",source="x"'
+        series = f"trimtab_log_event_time_seconds{{{labels}}}"
         case = Case("", signature.id, 15.0, {series: "0x1"}, None, {})
         fired = [rule for rule in logs.rules if rule.expression.evaluate(case.readings, 15.0)]
         expected = signature.playbook or "cann_error"
