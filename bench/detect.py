@@ -39,8 +39,8 @@ RIGHT: Mapping[FaultName, frozenset[str]] = {
 }
 """The playbook of each fault. A general one that comes to the same cause is not the right one."""
 PLAYBOOKS = Path(playbooks.__file__).parent
-OF_AN_SLO = frozenset({"slo"})
-"""Rule files that mean nothing without limits."""
+SLO: Mapping[str, float | None] = {"ttft_p99_seconds": 2.5, "itl_p99_seconds": 0.3, "error_ratio": 0.01}
+"""What the replica's operator promises its users."""
 WITHIN_SECONDS, SLOW_WITHIN_SECONDS = 2.0 * 3600.0, 30.0 * 3600.0
 """After its onset a fault is to be mended in this time."""
 COARSE_SECONDS, RARE_SECONDS = 30.0, 60.0
@@ -79,8 +79,8 @@ class Found:
 
 @lru_cache(maxsize=1)
 def shipped() -> tuple[tuple[RuleGroup, ...], dict[str, Playbook]]:
-    """The rules and playbooks that come with Trimtab, without an SLO."""
-    groups = load_rules(path for path in shipped_files() if path.stem not in OF_AN_SLO)
+    """The rules and playbooks that come with Trimtab, beside the SLO above."""
+    groups = load_rules(shipped_files(), limits=SLO)
     windows = {rule.name: rule.for_seconds for group in groups for rule in group.rules}
     return groups, load_playbooks(sorted(PLAYBOOKS.glob("*.yaml")), windows)
 

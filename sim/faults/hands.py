@@ -22,8 +22,6 @@ _NEAREST = {
 }
 SWITCH_SECONDS = 4.0
 """What the operator's program takes to switch traffic over."""
-REPLICA_SECONDS = 90.0
-"""What a new replica takes until it serves."""
 POLL_SECONDS = 1.0
 LONGEST_START_SECONDS = 600.0
 ALONE = (
@@ -100,9 +98,10 @@ class SimulatedHands:
                     {name: _scaled(value, values.get(name)) for name, value in settings.items()}
                 )
             case "scale_up":
-                await self._clock.sleep(REPLICA_SECONDS)
-                node.scale(node.replicas + int(action.arguments.get("replicas", 1)))
-                return Outcome(True, f"{node.replicas} replicas serve")
+                await self._clock.sleep(SWITCH_SECONDS)
+                count = node.replicas + int(action.arguments.get("replicas", 1))
+                node.order(count)
+                return Outcome(True, f"{count} replicas are ordered")
             case "traffic_away":
                 return await self._send_away(True)
             case "notify":

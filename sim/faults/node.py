@@ -20,6 +20,8 @@ from sim.scenario import Scenario, stream
 
 LOAD_SECONDS: Final = 60.0
 """From an engine's start until it serves."""
+REPLICA_SECONDS: Final = 90.0
+"""What a new replica takes until it serves."""
 FAILS_AFTER_SECONDS: Final = 30.0
 """From a start until it breaks for want of memory."""
 MEMORY_BOUND_SHARE, COMPUTE_BOUND_SHARE = 0.6, 0.32
@@ -68,6 +70,7 @@ class TroubledNode(Node):
         self.second_replica = second_replica
         self.replicas = 1
         self.away = False
+        self._ordered: tuple[float, int] | None = None
         self._rng = stream(seed, "readings")
         self.slowness = [1.0] * len(self.cards)
         """How much longer each card takes for its part of a step, whatever its clock."""
@@ -143,8 +146,13 @@ class TroubledNode(Node):
         here = 0 if self.away else round(self._users / self.replicas)
         self.engine.set_users(here, self.now)
 
+    def order(self, replicas: int) -> None:
+        """So many replicas are to share the users, once the new ones serve."""
+        self._ordered = (self.now + REPLICA_SECONDS, replicas)
+
     def scale(self, replicas: int) -> None:
-        """So many replicas share the users."""
+        """So many replicas share the users from now on."""
+        self._ordered = None
         self.replicas = replicas
         self.set_users(self._users)
 
@@ -203,6 +211,8 @@ class TroubledNode(Node):
             self.begun = True
             assert self.ailment is not None
             self.ailment.begin()
+        if self._ordered is not None and self.now >= self._ordered[0]:
+            self.scale(self._ordered[1])
         if self.now >= self._fails_at:
             self._fails_at = math.inf
             self.write_log(*self._last_words)
