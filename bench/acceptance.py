@@ -243,6 +243,24 @@ def profile() -> bool:
     return bench.main([]) == 0
 
 
+def detect() -> bool:
+    """11 faults over seeds 1 to 20: found, named and mended by the shipped rules and playbooks."""
+    from bench import detect as bench
+
+    found = bench.all_found(SEEDS)
+    print(f"{bench.table(found)}\n{bench.summary(found)}")
+    return bench.reached(found)
+
+
+def healthy_week() -> bool:
+    """7 days of a healthy replica: at most one alert above info, and no action."""
+    from bench import healthy_week as bench
+
+    week = bench.lived()
+    print(bench.told(week))
+    return week.good
+
+
 MEASUREMENTS: dict[str, Callable[[], bool]] = {
     "simulated": simulated,
     "random": random_search,
@@ -258,6 +276,8 @@ MEASUREMENTS: dict[str, Callable[[], bool]] = {
     "real-slo": real_slo,
     "real-prefill": real_prefill,
     "profile": profile,
+    "detect": detect,
+    "healthy-week": healthy_week,
 }
 
 

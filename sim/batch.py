@@ -67,7 +67,7 @@ class Batch(Door):
     def drop_all(self, now: float) -> int:
         """Lose every request inside, as a killed engine does; the number lost."""
         lost = len(self.waiting) + len(self.running)
-        for _ in range(lost if self._clients else 0):
+        for _ in range(lost if self._closed else 0):
             self._ask_again(now)
         self.waiting.clear()
         self.running.clear()
@@ -108,7 +108,7 @@ class Batch(Door):
         self.ring.append(row)
         if self._keep_records:
             self.finished.append(row)
-        if self._clients:
+        if self._closed:
             self._ask_again(now)
 
     def _grow(self, step: int, now: float) -> bool:

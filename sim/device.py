@@ -32,6 +32,11 @@ class Card:
     link_bytes: float = 0.0
     watts: float = IDLE_WATTS
     celsius: float = AMBIENT_CELSIUS + CELSIUS_PER_WATT * IDLE_WATTS
+    ambient: float = AMBIENT_CELSIUS
+    heating: float = CELSIUS_PER_WATT
+    """Degrees above the air per watt: grows when a fan fails."""
+    clock: float = 1.0
+    """Share of the rated clock that the card may use."""
 
     def tick(self, seconds: float, busy: float, computing: float) -> None:
         """Live `seconds` with the engine busy and computing for these shares of it."""
@@ -42,10 +47,14 @@ class Card:
         self.bandwidth = min(1.0, reading * self.spread)
         self.link_bytes += LINK_BYTES_PER_SECOND * busy * seconds
         self.watts = IDLE_WATTS + (FULL_WATTS - IDLE_WATTS) * self.aicore
-        target = AMBIENT_CELSIUS + CELSIUS_PER_WATT * self.watts * self.spread
+        self.warm(seconds)
+
+    def warm(self, seconds: float) -> None:
+        """Let the temperature follow the power for `seconds`."""
+        target = self.ambient + self.heating * self.watts * self.spread
         self.celsius += (target - self.celsius) * (1.0 - math.exp(-seconds / LAG_SECONDS))
 
     @property
     def megahertz(self) -> int:
         """Clock of the AI cores: an idle card goes down by itself."""
-        return RATED_MEGAHERTZ if self.aicore > 0.02 else IDLE_MEGAHERTZ
+        return round(self.clock * RATED_MEGAHERTZ) if self.aicore > 0.02 else IDLE_MEGAHERTZ

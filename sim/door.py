@@ -33,7 +33,9 @@ class Door:
         self._index = 0
         self._lengths: list[tuple[int, int, int]] = []
         self._clients = traffic.clients if traffic is not None else 0
+        self._closed = self._clients > 0
         self._comers = 0
+        self._leaving = 0
         self._retries: list[tuple[float, int, int, int, int]] = []
         self._next_arrival = NEVER
         self._refill()
@@ -43,7 +45,7 @@ class Door:
                 self._ask_again(traffic.start + 0.1 * number)
 
     def _refill(self) -> None:
-        if self._traffic is not None and not self._clients and self._index >= len(self._times):
+        if self._traffic is not None and not self._closed and self._index >= len(self._times):
             self._times, self._prompts, self._outputs, self._cached = self._traffic.chunk()
             self._index = 0
         upcoming = self._times[self._index] if self._index < len(self._times) else NEVER
@@ -51,14 +53,54 @@ class Door:
 
     def _ask_again(self, time: float) -> None:
         """A user of the closed loop who was answered at `time` asks for something else."""
+        if self._leaving:
+            self._leaving -= 1
+            return
         traffic = self._traffic
         assert traffic is not None, "a closed loop without users"
         if self._index >= len(self._lengths):
             _, prompts, outputs, cached = traffic.chunk()
             self._lengths, self._index = list(zip(prompts, outputs, cached, strict=True)), 0
-        self._come_at(time + traffic.think_seconds, *self._lengths[self._index])
+        self._come_at(time + traffic.pause_seconds(time), *self._lengths[self._index])
         self._index += 1
         self._refill()
+
+    @property
+    def users(self) -> int:
+        """Users of the closed loop; 0 where requests come by themselves."""
+        return self._clients
+
+    def set_users(self, count: int, now: float) -> None:
+        """Have so many users in a closed loop: new ones begin with a pause, those who go are answered first.
+
+        Raises `ValueError` where the loop is open.
+        """
+        if not self._closed:
+            raise ValueError("this traffic comes by itself: it has no users to count")
+        more = count - self._clients
+        self._clients = count
+        if more < 0:
+            # Those who think go first, evenly over the times at which they would have come.
+            going = min(-more, len(self._retries))
+            stay = len(self._retries) - going
+            comers = sorted(self._retries)
+            self._retries = [comers[place * len(comers) // stay] for place in range(stay)]
+            self._leaving += -more - going
+            self._refill_closed()
+            return
+        back = min(self._leaving, more)
+        self._leaving -= back
+        for _ in range(more - back):
+            self._ask_again(now)
+
+    def forget_lengths(self) -> None:
+        """Users of the closed loop ask for what their traffic draws anew, from each one's next answer on."""
+        if self._closed:
+            self._lengths, self._index = [], 0
+
+    def _refill_closed(self) -> None:
+        heapq.heapify(self._retries)
+        self._next_arrival = self._retries[0][0] if self._retries else NEVER
 
     def _come_at(self, time: float, prompt: int, output: int, cached: int) -> None:
         self._comers += 1
@@ -105,7 +147,7 @@ class Door:
             self._take()
             lost += 1
             self._refill()
-        for _ in range(lost if self._clients else 0):
+        for _ in range(lost if self._closed else 0):
             self._ask_again(until)
         return lost
 

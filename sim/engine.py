@@ -27,6 +27,8 @@ ITERATION_BOUNDS: Final = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 81
 
 _GAP_SCALE = 1.0 / math.log(GAP_RATIO)
 _EPOCHS_KEPT = 64
+HANG_SECONDS: Final = 1e9
+"""A step that hangs ends in decades."""
 
 
 class Engine(Batch):
@@ -77,6 +79,8 @@ class Engine(Batch):
         """Times to first token since the page of metrics last took them."""
         self.busy_seconds = 0.0
         self.computed_tokens = 0
+        self.largest_prefill = 0
+        """Most prompt tokens in one step since somebody set this back."""
 
     # ------------------------------------------------------------------ knobs
 
@@ -97,7 +101,8 @@ class Engine(Batch):
         self._watermark_blocks = int(watermark * self.physics.kv_blocks)
 
     def live_beside(self, physics: Physics, noise: float) -> None:
-        """Take another host's step costs, and `noise` times the noise, from the next step on."""
+        """Take other step costs of the same KV cache, and `noise` times the noise, from the next step on."""
+        self.physics = physics
         self._tables = tables(physics)
         self._factors = self._jitter.scaled(noise)
 
@@ -107,6 +112,13 @@ class Engine(Batch):
         self.gaps[epoch] = [0] * GAP_BUCKETS
         if len(self.gaps) > _EPOCHS_KEPT:
             del self.gaps[next(iter(self.gaps))]
+
+    def hang(self) -> bool:
+        """Never end the step in flight; False if there is none. Only a restart helps."""
+        if self._end == NEVER:
+            return False
+        self._end = max(self._end, self.clock + HANG_SECONDS)
+        return True
 
     def rebuild(self, physics: Physics) -> None:
         """Become an engine started anew with other hidden parameters; nothing may be inside."""
@@ -213,6 +225,8 @@ class Engine(Batch):
                             if due <= last:
                                 block_at.setdefault(due, []).append(request)
                     chunks = []
+                    if prefilled > self.largest_prefill:
+                        self.largest_prefill = prefilled
                 else:
                     emitted = decoding
                 iteration_counts[bisect(ITERATION_BOUNDS, emitted + prefilled)] += 1

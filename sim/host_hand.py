@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
+from change.choices import Options
 from change.host import HostChange, HostError, HostReading
 from change.host_knobs import ENGINE_KNOBS, HOST_KNOBS
 from sim.engine import Engine
-from sim.host_story import HostStory
 from sim.physics import Physics
 
 
-def found(story: HostStory) -> dict[str, str]:
+class Story(Protocol):
+    """What the knobs of a host are worth to its engine."""
+
+    @property
+    def options(self) -> Options:
+        """The knobs with the values worth a trial, what was found first."""
+        ...
+
+    def physics(self, physics: Physics, values: Mapping[str, str]) -> Physics:
+        """The engine's step costs with the host as `values` say."""
+        ...
+
+    def noise(self, values: Mapping[str, str]) -> float:
+        """How restless steps are beside the host as found (1)."""
+        ...
+
+    def computing(self, values: Mapping[str, str]) -> float:
+        """Share of the engine's busy time in which the NPUs compute."""
+        ...
+
+
+def found(story: Story) -> dict[str, str]:
     """The host's settings before anybody changed them."""
     return {name: texts[0] for name, texts in story.options.items()}
 
 
-def put_beside(engine: Engine, story: HostStory, physics: Physics, values: Mapping[str, str]) -> None:
+def put_beside(engine: Engine, story: Story, physics: Physics, values: Mapping[str, str]) -> None:
     """Let the engine live beside the host as `values` say, from its next step on."""
     engine.live_beside(story.physics(physics, values), story.noise(values))
 
@@ -28,7 +49,7 @@ class SimulatedHost:
     `ignores` names knobs that it takes and does not honour, `broken` those that it fails to set.
     """
 
-    def __init__(self, story: HostStory, engine: Engine, physics: Physics, name: str) -> None:
+    def __init__(self, story: Story, engine: Engine, physics: Physics, name: str) -> None:
         self.values = found(story)
         self.ignores: set[str] = set()
         self.broken: set[str] = set()
@@ -86,6 +107,11 @@ class SimulatedHost:
     def engine_restarted(self) -> None:
         """New threads and pages are where the engine puts them; what is set for the whole node stays."""
         self.values |= {name: text for name, text in found(self._story).items() if name in ENGINE_KNOBS}
+        self._live()
+
+    def rebase(self, physics: Physics) -> None:
+        """Live on with other step costs below the host's part in them."""
+        self._physics = physics
         self._live()
 
     async def _set(self, knob: str, value: str) -> HostReading:

@@ -41,7 +41,7 @@ class Node:
             self.cold = self.scenario.cold.effective(self.scenario.cold.launch)
         self.engine = Engine(
             self._physics(),
-            Traffic(self.drawn.arrivals, stream(seed, "traffic"), start),
+            self._traffic(),
             Jitter(self.drawn.physics, stream(seed, "jitter") if noise else None),
             start=start,
         )
@@ -64,6 +64,9 @@ class Node:
         self._ticks = 0
         self._busy = 0.0
         self._computed = 0
+
+    def _traffic(self) -> Traffic:
+        return Traffic(self.drawn.arrivals, stream(self.seed, "traffic"), self.start)
 
     def _physics(self) -> Physics:
         return self.drawn.started(
@@ -203,6 +206,10 @@ class Node:
     def completed(self) -> int:
         """Requests that finished."""
         return self.engine.completed
+
+    def extra_mib(self, index: int) -> int:
+        """HBM that a card holds beyond what its engine took when it started (MiB)."""
+        return 0
 
     def metrics_text(self) -> str:
         """The engine's `/metrics` page."""

@@ -51,7 +51,7 @@ def used_mib(node: Node, index: int) -> int:
     """HBM that a card holds."""
     # Cards differ by a few MiB, as they do on a real board.
     held = 0 if node.control.down else round(SERVING_SHARE * HBM_TOTAL_MIB) - IDLE_HBM_MIB
-    return IDLE_HBM_MIB + held + 7 * index
+    return IDLE_HBM_MIB + held + 7 * index + node.extra_mib(index)
 
 
 def _layout_b(node: Node) -> str:

@@ -72,6 +72,10 @@ class Traffic:
         self._phase = float(rng.uniform(0.0, 2 * math.pi)) if arrivals.amplitude else 0.0
         self._mass = 0.0  # expected number of requests up to the last one drawn
 
+    def pause_seconds(self, time: float) -> float:
+        """How long a user of the closed loop who was answered at `time` (Unix seconds) thinks."""
+        return self.think_seconds
+
     def chunk(self) -> tuple[list[float], list[int], list[int], list[int]]:
         """The next arrivals: times (Unix seconds), prompt, output and cached tokens."""
         a, rng, n = self._arrivals, self._rng, self.CHUNK

@@ -9,6 +9,7 @@ import typer
 
 from daemon.commands.options import JsonOption
 from daemon.commands.output import print_json
+from daemon.errors import UserError
 
 app = typer.Typer(help="Benchmarks; each prints a table, or its figures with --json.", add_completion=False)
 
@@ -34,5 +35,26 @@ def search(
     found = outcomes(range(first, first + seeds), arm="random" if blind else "ours")
     if as_json:
         print_json([asdict(one) for one in found])
+    else:
+        print(f"{table(found)}\n{summary(found)}")
+
+
+@app.command("detect")
+def detect(
+    fault: Annotated[str | None, typer.Option("--fault", metavar="F", help="This fault alone.")] = None,
+    first: Annotated[int, typer.Option("--first", metavar="SEED", min=1, help="First seed.")] = 101,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, max=200, help="How many.")] = 2,
+    as_json: JsonOption = False,
+) -> None:
+    """Faults of a simulated replica, seed by seed: whether the shipped rules and playbooks find, name and mend them."""
+    from bench.detect import all_found, figures, summary, table
+    from sim.faults import FAULTS
+
+    chosen = [name for name in FAULTS if fault in (None, name)]
+    if not chosen:
+        raise UserError(f"--fault {fault}: no such fault; there are {', '.join(FAULTS)}")
+    found = all_found(range(first, first + seeds), chosen)
+    if as_json:
+        print_json(figures(found))
     else:
         print(f"{table(found)}\n{summary(found)}")
