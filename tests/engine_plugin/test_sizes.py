@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from trimtab_plugin.control import Controller
 from trimtab_plugin.sizes import LONG_FIRST, OFF, PRIORITY, SHORT_FIRST, rank
 
+from sim import queue
 from tests.engine_plugin.fake_engine import Clock, FakeScheduler, knobs, run_until_idle
 from tests.engine_plugin.priority_scheduler import PriorityScheduler, Request
 
@@ -38,6 +39,13 @@ def switched(controller: Controller, mode: int, **more: Any) -> dict[str, Any]:
 )
 def test_the_guides_classes(mode: int, prompt: int, expected: int) -> None:
     assert rank(mode, prompt) == expected
+
+
+@pytest.mark.parametrize("prompt", [1, 512, 513, 2048, 2049, 8000])
+def test_the_simulator_has_the_same_classes(prompt: int) -> None:
+    assert queue.rank("long_first", prompt) == rank(LONG_FIRST, prompt)
+    assert queue.rank("short_first", prompt) == rank(SHORT_FIRST, prompt)
+    assert queue.rank("fcfs", prompt) == 0
 
 
 def test_it_is_off_until_it_is_asked_for() -> None:
