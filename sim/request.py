@@ -35,7 +35,14 @@ class Request:
     )
 
     def __init__(
-        self, number: int, arrival: float, prompt: int, output: int, cached: int, epoch: int, priority: int = 0
+        self,
+        number: int,
+        arrival: float,
+        prompt: int,
+        output: int,
+        cached: int,
+        epoch: int,
+        priority: int = 0,
     ) -> None:
         self.number = number
         self.arrival = arrival

@@ -214,4 +214,6 @@ def _no_priority(scheduler: Any) -> str | None:
     name = getattr(policy, "value", policy)
     if name == "priority":
         return None
-    return f"the scheduler's policy is {name or 'unknown'}; start the engine with --scheduling-policy priority"
+    return (
+        f"the scheduler's policy is {name or 'unknown'}; start the engine with --scheduling-policy priority"
+    )

@@ -100,7 +100,9 @@ class SizePriority:
             if getattr(request, _RANKED, False)
         ]
         heaps = [
-            queue._heap for queue in (getattr(self._scheduler, name, None) for name in _QUEUES) if queue is not None
+            queue._heap
+            for queue in (getattr(self._scheduler, name, None) for name in _QUEUES)
+            if queue is not None
         ]
         for request, number in numbers:
             request.priority = number

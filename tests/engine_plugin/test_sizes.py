@@ -60,7 +60,10 @@ def test_it_is_off_until_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize(
     ("mode", "expected"),
-    [(LONG_FIRST, ["long", "medium", "short", "shorter"]), (SHORT_FIRST, ["short", "shorter", "medium", "long"])],
+    [
+        (LONG_FIRST, ["long", "medium", "short", "shorter"]),
+        (SHORT_FIRST, ["short", "shorter", "medium", "long"]),
+    ],
 )
 def test_requests_are_served_by_class_and_in_a_class_as_they_came(mode: int, expected: list[str]) -> None:
     scheduler = PriorityScheduler()
@@ -187,7 +190,9 @@ def test_the_next_piece_of_a_streamed_prompt_is_no_new_request() -> None:
     events=st.lists(
         st.one_of(
             st.tuples(st.just("arrive"), st.integers(1, 5000), st.sampled_from([0, 0, 0, 5, -3])),
-            st.tuples(st.just("switch"), st.sampled_from([OFF, LONG_FIRST, SHORT_FIRST]), st.none() | st.just(5.0)),
+            st.tuples(
+                st.just("switch"), st.sampled_from([OFF, LONG_FIRST, SHORT_FIRST]), st.none() | st.just(5.0)
+            ),
             st.tuples(st.just("step"), st.integers(1, 4), st.floats(0, 6)),
         ),
         max_size=40,
