@@ -154,7 +154,7 @@ def best_static(case: Case) -> Values:
 def compare(seed: int, load: Load, share: float = SHARE, seconds: float = HOUR) -> list[Result]:
     """Every way on one seed of one load, over the same arrivals.
 
-    `promoted on the mix` is the best static config of the steady mix: what a campaign proves in one hour serves in others.
+    `promoted on the mix` is the best static config of the steady mix: what is proved in one hour serves in others.
     """
     case = Case(load, seed, share, seconds)
     static = best_static(case)

@@ -15,6 +15,7 @@ from change.server import Settings
 from collectors.history import History
 from collectors.runner import Runner
 from daemon import assembly, live
+from daemon.adaptive import Adaptive
 from daemon.campaigns import Campaigns
 from daemon.cold import Cold
 from daemon.config import Config
@@ -48,6 +49,7 @@ class DaemonBody:
         clock: Callable[[], float],
         cold: Cold | None = None,
         tried_host: HostSide | None = None,
+        adaptive: Adaptive | None = None,
     ) -> None:
         """`tried_host` is the host whose knobs a campaign tries, where it is not that of `host`."""
         self._config = config
@@ -62,6 +64,7 @@ class DaemonBody:
         self._clock = clock
         self._effective = assembly.effective_reader(config)
         self._cold = cold
+        self._adaptive = adaptive
         self._host_values = HostValues((host if tried_host is None else tried_host).hand)
 
     def live(self, now: float) -> dict[str, Any]:
@@ -85,6 +88,7 @@ class DaemonBody:
             "slo": slo or None,
             "sources": live.sources(self._runner.health()),
             "campaign": campaign,
+            "adaptive": None if self._adaptive is None else self._adaptive.status(),
             "pending": self._campaigns.pending(),
             "last_campaign": self._last_campaign(),
             "notices": live.notices(self._notices.standing()),
@@ -109,11 +113,13 @@ class DaemonBody:
         """Apply knob values by hand; a running campaign ends before a restart."""
         if restart:
             await self._campaigns.stop("the engine is restarted by hand", self._clock())
+        await self._give_way("a change by hand")
         with _refusals():
             return await self._orders.apply(values, "operator", self._clock(), restart=restart)
 
     async def rollback(self, n: int) -> dict[str, Any]:
         """Take back the last `n` changes."""
+        await self._give_way("a rollback")
         with _refusals():
             done = await self._orders.rollback(n, "operator", self._clock())
         await self._look_at_host(changed=True)
@@ -137,6 +143,7 @@ class DaemonBody:
         """Stop the mind; a running trial goes back to the incumbent at once."""
         note = self._modes.pause()
         await self._campaigns.stop("paused", self._clock())
+        await self._give_way("paused")
         return {"paused": True, "note": note}
 
     async def resume(self) -> dict[str, Any]:
@@ -157,6 +164,7 @@ class DaemonBody:
         self, mode: Literal["advise", "act"], minutes: float | None, restarts: int | None = None
     ) -> dict[str, Any]:
         """Start a campaign."""
+        await self._give_way("a campaign begins")
         with _refusals():
             return await self._campaigns.start(mode, minutes, self._clock(), restarts)
 
@@ -167,6 +175,11 @@ class DaemonBody:
     async def decline(self, id: str) -> dict[str, Any]:
         """Say no to what waits."""
         return await self._campaigns.decline(id, self._clock())
+
+    async def _give_way(self, reason: str) -> None:
+        """One change at a time: the adaptive mode lets go of the engine before anything else changes it."""
+        if self._adaptive is not None:
+            await self._adaptive.give_way(reason, self._clock())
 
     async def _look_at_host(self, *, changed: bool = False) -> None:
         """A campaign that runs tells the values itself, and must not wait for a reading."""

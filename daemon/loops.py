@@ -21,7 +21,7 @@ from change.engine import EngineControl
 from change.journal import Journal
 from collectors.history import History
 from collectors.runner import Runner
-from daemon import assembly, credentials
+from daemon import adaptive, assembly, credentials
 from daemon.body import DaemonBody
 from daemon.campaigns import Campaigns
 from daemon.canary import canary as build_canary
@@ -117,6 +117,20 @@ class Daemon:
             reapply_host=after_restart(host, self._notices),
             canary=self._canary,
         )
+        self.adaptive = adaptive.Adaptive(
+            control=self._control,
+            journal=journal,
+            history=self._history,
+            modes=self._modes,
+            notices=self._notices,
+            lock_dir=locks,
+            section=config.tune.adaptive,
+            slo=config.slo.limits(),
+            lease_seconds=config.tune.lease_seconds,
+            busy=self._busy,
+            ended=self._look_again,
+            schedule=config.tune.schedule,
+        )
         self._watch = EngineWatch(
             self._control,
             probe,
@@ -124,7 +138,7 @@ class Daemon:
             self._modes,
             self._notices,
             locks,
-            busy=self._busy,
+            busy=lambda: self._busy() or self.adaptive.active,
             unproven=self.campaigns.unproven,
         )
         self._host_watch = HostWatch(host, self._modes, self._notices, busy=self._busy)
@@ -141,6 +155,7 @@ class Daemon:
             clock=clock,
             cold=self._cold,
             tried_host=tried_host,
+            adaptive=self.adaptive,
         )
         self._forget_at = 0.0
 
@@ -186,6 +201,7 @@ class Daemon:
             loops.create_task(supervisor.every("engine", WATCH_SECONDS, self._watch.tick))
             loops.create_task(supervisor.every("host", HOST_SECONDS, self._host_watch.tick))
             loops.create_task(supervisor.every("campaign", CAMPAIGN_SECONDS, self.campaigns.tick))
+            loops.create_task(supervisor.every("adaptive", adaptive.TICK_SECONDS, self.adaptive.tick))
             loops.create_task(supervisor.every("housekeeping", HOUSEKEEPING_SECONDS, self._keep_house))
             if self._cold is not None:
                 loops.create_task(supervisor.every("restarts", WATCH_SECONDS, self._cold.tick))
@@ -195,6 +211,7 @@ class Daemon:
                 loops.create_task(supervisor.keep("web", lambda: self.serve(listening)))
         # A restart may take longer than whoever stops us waits: the next start takes back a candidate that serves.
         await self.campaigns.stop("the daemon was stopped", self._clock(), may_restart=False)
+        await self.adaptive.give_way("the daemon was stopped", self._clock())
         if self._cold is not None:
             await self._cold.finish()
         if self._canary is not None:

@@ -96,8 +96,9 @@ HOT = (
         attributes=(Attribute("Scheduler.add_request", "0.28.0"),),
         reads=(PluginLaunch(),),
         search="by_name",
-        help="Priority of a request whose client gave none, by the length of its prompt: over 2048 tokens, over 512, or "
-        "less. Only where scheduling_policy is priority. Under a standing queue the class served last may wait for ever.",
+        help="Priority of a request whose client gave none, by the length of its prompt: over 2048 tokens, over 512, "
+        "or less. Only where scheduling_policy is priority. Under a standing queue the class served last may wait for "
+        "ever.",
     ),
 )
 

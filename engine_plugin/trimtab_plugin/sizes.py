@@ -29,9 +29,9 @@ _RANKED = "trimtab_ranked"
 
 def rank(mode: int, prompt_tokens: int) -> int:
     """Return the priority of a prompt of that many tokens."""
-    if LONG_TOKENS < prompt_tokens:
+    if prompt_tokens > LONG_TOKENS:
         place = 0
-    elif MEDIUM_TOKENS < prompt_tokens:
+    elif prompt_tokens > MEDIUM_TOKENS:
         place = 1
     else:
         place = 2
