@@ -35,6 +35,8 @@ CALM_SECONDS = 200.0
 """Time in which that carefulness falls to a third, without preemptions."""
 MOST_PACE = 0.5
 """By how much of its own the prefill limit goes down then."""
+MOST_SPECULATED = 16
+"""Tokens a decode may take in a step with speculation."""
 NEARLY_ALL = 0.9
 """Share of the promoted sequences that must run before more of them are thought to help."""
 FEWER = 0.9
@@ -338,9 +340,11 @@ def _apart(one: float, other: float) -> bool:
 
 
 def _tokens_for(seqs: float, seen: Observation) -> float:
-    """Tokens that a step must hold for so many decodes, as far as the engine's floor tells what one takes."""
-    now = seen.values.get(SEQS, seen.base[SEQS])
-    return math.ceil(seen.floors.get(BATCH, now) / now * seqs) if now > 0 else seqs
+    """Tokens that a step must hold for so many decodes: of each one, and those it speculates with."""
+    now, floor = seen.values.get(SEQS, seen.base[SEQS]), seen.floors.get(BATCH, 0.0)
+    each = floor / now if now > 0 else 1.0
+    # The engine's floor is that of its decodes, or of something else that has nothing to do with their number.
+    return max(floor, seqs) if each != int(each) or not 1 <= each <= MOST_SPECULATED else each * seqs
 
 
 def _lowest(seen: Observation, wanted: Values) -> Values:
