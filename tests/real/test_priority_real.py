@@ -11,7 +11,8 @@ import pytest
 from change.engine import EngineError
 from daemon.engine.hot import HotEngine
 from tests.real.conversation import switch, talk
-from tests.real.engine import MODEL_NAME, PATIENCE_SECONDS, RealEngine, warm_up
+from tests.real.engine import PATIENCE_SECONDS, RealEngine
+from tests.real.traffic import MODEL_NAME, warm_up
 
 pytestmark = pytest.mark.real
 

@@ -129,7 +129,7 @@ def test_it_changes_at_most_once_in_the_time_set() -> None:
     engine = learned(BatcherSettings(change_seconds=60.0))
     changes = []
     for number in range(120):
-        more = {"kv_free_tokens": 45_000.0 if number % 2 else 30_000.0}
+        more: dict[str, Any] = {"kv_free_tokens": 45_000.0 if number % 2 else 30_000.0}
         if engine.look(running=64.0, waiting=30.0, **more) is not None:
             changes.append(engine.now)
     assert all(later - earlier >= 60.0 for earlier, later in pairwise(changes))
