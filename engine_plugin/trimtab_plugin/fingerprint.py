@@ -100,7 +100,8 @@ def queue_fingerprint(scheduler_class: type, queue_class: type, request_class: t
             if method is not None:
                 digest.update(f"{base.__name__}.{part}\n{inspect.getsource(method)}\n".encode())
     digest.update(f"{queue_class.__name__}\n{inspect.getsource(queue_class)}\n".encode())
-    digest.update(f"{request_class.__name__}.__lt__\n{inspect.getsource(request_class.__lt__)}\n".encode())
+    order = inspect.getsource(request_class.__dict__["__lt__"])
+    digest.update(f"{request_class.__name__}.__lt__\n{order}\n".encode())
     return digest.hexdigest()[:16]
 
 
