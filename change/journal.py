@@ -20,11 +20,15 @@ from change.engine import EngineState, Values
 from store import Store, StoreError
 from store.models import Campaign, JournalEntry, Launch, Promoted
 
-Kind = Literal["trial", "promotion", "reapply", "manual", "rollback", "detach"]
+Kind = Literal["trial", "adaptive", "promotion", "reapply", "manual", "rollback", "detach"]
 State = Literal["intended", "applied", "verified", "closed"]
 Outcome = Literal["done", "undone", "recovered"]
 
-KINDS: frozenset[str] = frozenset({"trial", "promotion", "reapply", "manual", "rollback", "detach"})
+KINDS: frozenset[str] = frozenset(
+    {"trial", "adaptive", "promotion", "reapply", "manual", "rollback", "detach"}
+)
+LEASED: frozenset[str] = frozenset({"trial", "adaptive"})
+"""Kinds that serve under a lease only, and never stand by themselves."""
 NEXT: Mapping[str, frozenset[str]] = {
     "intended": frozenset({"applied", "closed"}),
     "applied": frozenset({"verified", "closed"}),
@@ -307,7 +311,7 @@ def taken_along_by(entry: JournalEntry) -> tuple[int, int] | None:
 def _not_taken_back(done: Sequence[JournalEntry]) -> list[JournalEntry]:
     """Changes that stand by themselves: neither a rollback nor a part of a trial."""
     taken_back = {undone for entry in done for undone in entry.undoes or ()}
-    return [entry for entry in done if entry.kind not in ("rollback", "trial") and entry.id not in taken_back]
+    return [entry for entry in done if entry.kind not in ("rollback", *LEASED) and entry.id not in taken_back]
 
 
 def _moved(session: Session, entry: int, state: State) -> JournalEntry:

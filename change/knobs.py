@@ -68,13 +68,14 @@ def differences(requested: Values, effective: Values, options: Options = Mapping
 def search_space(
     values: Values, ceilings: Values, floors: Values, names: Iterable[str] = ()
 ) -> list[SearchRange]:
-    """Say where the tuner may look, for the knobs named (all that the engine has, if none are).
+    """Say where the tuner may look, for the knobs named (if none are, all that the engine has and that need no word).
 
     `values` is the incumbent: each range holds it. A knob with nothing to search is left out. Raises
     `ValueError` for a name that is no hot knob or that this engine does not have.
     """
     choices = [name for name in values if name not in HOT_KNOBS]
-    wanted = list(names) or [name for name in HOT_KNOBS if name in values] + choices
+    free = [name for name, knob in HOT_KNOBS.items() if name in values and knob.search == "free"]
+    wanted = list(names) or free + choices
     for name in wanted:
         if name not in HOT_KNOBS and name not in choices:
             if name in HOST_KNOBS:
@@ -120,6 +121,8 @@ def _problems_of_one(name: str, value: float, ceilings: Values, floors: Values) 
     high = min(domain.most, ceilings.get(name, domain.most))
     if value < low:
         return [f"{name} {value:g} is below {low:g}, the least that this engine can work with"]
+    if value > domain.most:
+        return [f"{name} {value:g} is above {domain.most:g}, the most there is"]
     if value > high:
         flag = knob.places[-1].text if knob.places else "a larger batch_max_tokens"
         return [f"{name} {value:g} is above {high:g}, its ceiling: only a restart with {flag} raises it"]

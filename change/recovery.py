@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from change.engine import EngineControl, EngineState, Values
-from change.journal import Journal
+from change.journal import LEASED, Journal
 from change.knobs import differences
 from change.lock import EngineLock
 from change.steps import Order, aftermath, holding, make, put_back
@@ -43,7 +43,7 @@ async def recover(
         for entry in reversed(unfinished):
             if entry.boot_id != state.boot_id:
                 journal.close(entry.id, "recovered", now, _RESTARTED)
-            elif entry.state == "verified" and entry.kind != "trial":
+            elif entry.state == "verified" and entry.kind not in LEASED:
                 await _finish(control, journal, entry, now)
             else:
                 await _take_back(control, journal, entry, now)

@@ -16,6 +16,7 @@ from collectors.history import History
 from collectors.runner import Runner
 from daemon import assembly, live
 from daemon.acting.playbooks import Playbooks
+from daemon.adaptive import Adaptive
 from daemon.alerting.assembly import Alerting
 from daemon.alerting.receiving import Receiving
 from daemon.campaigns import Campaigns
@@ -54,6 +55,7 @@ class DaemonBody:
         receiving: Receiving,
         cold: Cold | None = None,
         tried_host: HostSide | None = None,
+        adaptive: Adaptive | None = None,
     ) -> None:
         """`tried_host` is the host whose knobs a campaign tries, where it is not that of `host`."""
         self._config = config
@@ -71,6 +73,7 @@ class DaemonBody:
         self._receiving = receiving
         self._effective = assembly.effective_reader(config)
         self._cold = cold
+        self._adaptive = adaptive
         self._host_values = HostValues((host if tried_host is None else tried_host).hand)
 
     def live(self, now: float) -> dict[str, Any]:
@@ -97,6 +100,7 @@ class DaemonBody:
             "campaign": campaign,
             "pending": next(iter(pending), None),
             "approvals": pending,
+            "adaptive": None if self._adaptive is None else self._adaptive.status(),
             "last_campaign": self._last_campaign(),
             "notices": live.notices(self._notices.standing()),
         }
@@ -124,11 +128,13 @@ class DaemonBody:
         """Apply knob values by hand; a running campaign ends before a restart."""
         if restart:
             await self._campaigns.stop("the engine is restarted by hand", self._clock())
+        await self._give_way("a change by hand")
         with _refusals():
             return await self._orders.apply(values, "operator", self._clock(), restart=restart)
 
     async def rollback(self, n: int) -> dict[str, Any]:
         """Take back the last `n` changes."""
+        await self._give_way("a rollback")
         with _refusals():
             done = await self._orders.rollback(n, "operator", self._clock())
         await self._look_at_host(changed=True)
@@ -152,6 +158,7 @@ class DaemonBody:
         """Stop the mind; a running trial goes back to the incumbent at once."""
         note = self._modes.pause()
         await self._campaigns.stop("paused", self._clock())
+        await self._give_way("paused")
         return {"paused": True, "note": note}
 
     async def resume(self) -> dict[str, Any]:
@@ -172,6 +179,7 @@ class DaemonBody:
         self, mode: Literal["advise", "act"], minutes: float | None, restarts: int | None = None
     ) -> dict[str, Any]:
         """Start a campaign."""
+        await self._give_way("a campaign begins")
         with _refusals():
             return await self._campaigns.start(mode, minutes, self._clock(), restarts)
 
@@ -209,6 +217,11 @@ class DaemonBody:
     async def alertmanager(self, body: bytes) -> dict[str, Any]:
         """Take a post of Alertmanager's webhook."""
         return self._receiving.take(body)
+
+    async def _give_way(self, reason: str) -> None:
+        """One change at a time: the adaptive mode lets go of the engine before anything else changes it."""
+        if self._adaptive is not None:
+            await self._adaptive.give_way(reason, self._clock())
 
     async def _look_at_host(self, *, changed: bool = False) -> None:
         """A campaign that runs tells the values itself, and must not wait for a reading."""

@@ -14,6 +14,7 @@ from change.catalogue.index import HOT_KNOBS
 from change.host_knobs import HOST_KNOBS
 from daemon import paths
 from daemon.quiet_hours import QuietHours, minute_of_day
+from daemon.sections.adaptive import AdaptiveSection
 from daemon.sections.base import FilePath, RootPath, Seconds, Section, Share
 from daemon.sections.canary import CANARY, CanarySection
 from daemon.sections.cold import ColdSection
@@ -125,6 +126,7 @@ class TuneSection(Section):
     )
     cold: ColdSection = ColdSection()
     canary: CanarySection = CanarySection()
+    adaptive: AdaptiveSection = AdaptiveSection()
     lease_seconds: Annotated[float, Field(ge=2, le=120)] = Field(
         default=30, description="an engine left alone in a trial goes back by itself after this long"
     )
@@ -269,6 +271,16 @@ class Config(Section):
         engine = known.data.get("engine")
         if engine is not None and (reason := tune.canary.against(engine)) is not None:
             raise ValueError(reason.removeprefix("tune."))
+        return tune
+
+    @field_validator("tune")
+    @classmethod
+    def _adaptive_can_work(cls, tune: TuneSection, known: ValidationInfo) -> TuneSection:
+        engine, mode = known.data.get("engine"), known.data.get("mode")
+        if engine is not None and mode is not None:
+            reason = tune.adaptive.against(mode, engine.kind, tune.lease_seconds)
+            if reason is not None:
+                raise ValueError(reason)
         return tune
 
     @field_validator("collect")

@@ -22,7 +22,7 @@ from change.journal import Journal
 from collectors.history import History
 from collectors.runner import Runner
 from collectors.sample import Sample
-from daemon import assembly, credentials
+from daemon import adaptive, assembly, credentials
 from daemon.acting.playbooks import Playbooks
 from daemon.acting.received import ReceivedRuns
 from daemon.alerting.assembly import Alerting
@@ -130,6 +130,20 @@ class Daemon:
             config, self._history, self._store, self._notices, clock(), self._exporter.own
         )
         self.campaigns.alert = self.alerting.campaign_alert()
+        self.adaptive = adaptive.Adaptive(
+            control=self._control,
+            journal=journal,
+            history=self._history,
+            modes=self._modes,
+            notices=self._notices,
+            lock_dir=locks,
+            section=config.tune.adaptive,
+            slo=config.slo.limits(),
+            lease_seconds=config.tune.lease_seconds,
+            busy=self._busy,
+            ended=self._look_again,
+            schedule=config.tune.schedule,
+        )
         self._watch = EngineWatch(
             self._control,
             probe,
@@ -137,7 +151,7 @@ class Daemon:
             self._modes,
             self._notices,
             locks,
-            busy=self._busy,
+            busy=lambda: self._busy() or self.adaptive.active,
             unproven=self.campaigns.unproven,
         )
         self.sending = Sending(config, self._notices, clock)
@@ -182,6 +196,7 @@ class Daemon:
             receiving=self.receiving,
             cold=self._cold,
             tried_host=tried_host,
+            adaptive=self.adaptive,
         )
         self._forget_at = 0.0
 
@@ -227,6 +242,7 @@ class Daemon:
             loops.create_task(supervisor.every("engine", WATCH_SECONDS, self._watch.tick))
             loops.create_task(supervisor.every("host", HOST_SECONDS, self._host_watch.tick))
             loops.create_task(supervisor.every("campaign", CAMPAIGN_SECONDS, self.campaigns.tick))
+            loops.create_task(supervisor.every("adaptive", adaptive.TICK_SECONDS, self.adaptive.tick))
             loops.create_task(supervisor.every("housekeeping", HOUSEKEEPING_SECONDS, self._keep_house))
             if self.alerting.watch is not None:
                 loops.create_task(supervisor.every("alerts", ALERT_SECONDS, self.alerting.watch.tick))
@@ -245,6 +261,7 @@ class Daemon:
             await self.playbooks.driver.finish()
         # A restart may take longer than whoever stops us waits: the next start takes back a candidate that serves.
         await self.campaigns.stop("the daemon was stopped", self._clock(), may_restart=False)
+        await self.adaptive.give_way("the daemon was stopped", self._clock())
         if self._cold is not None:
             await self._cold.finish()
         if self._canary is not None:

@@ -11,6 +11,7 @@ from typing import Final
 
 from sim.door import NEVER, Door
 from sim.physics import Physics
+from sim.queue import Order
 from sim.request import Finished, Request
 from sim.traffic import Traffic
 
@@ -20,8 +21,10 @@ RING: Final = 16384
 class Batch(Door):
     """Admitted requests and their KV blocks."""
 
-    def __init__(self, physics: Physics, traffic: Traffic | None, epoch: int, *, records: bool) -> None:
-        super().__init__(traffic, epoch)
+    def __init__(
+        self, physics: Physics, traffic: Traffic | None, epoch: int, *, records: bool, order: Order = "fcfs"
+    ) -> None:
+        super().__init__(traffic, epoch, order)
         self.physics = physics
         self.running: dict[int, Request] = {}
         self.free_blocks = physics.kv_blocks
@@ -112,7 +115,10 @@ class Batch(Door):
             self._ask_again(now)
 
     def _grow(self, step: int, now: float) -> bool:
-        """Give a KV block to each decode that needs one in `step`; preempt the last admitted where none is left."""
+        """Give a KV block to each decode that needs one in `step`; preempt the last admitted where none is left.
+
+        By priority it is not the last admitted but who comes last by rank and arrival.
+        """
         preempted = False
         # Oldest first, as the scheduler walks them: the last admitted is the one to go.
         due = sorted(self._block_at.pop(step), key=lambda request: request.number)
@@ -120,7 +126,11 @@ class Batch(Door):
             if request.block_step != step:
                 continue
             while self.free_blocks == 0:
-                victim = next(reversed(self.running.values()))
+                victim = (
+                    next(reversed(self.running.values()))
+                    if self.order == "fcfs"
+                    else max(self.running.values(), key=lambda one: (one.priority, one.arrival))
+                )
                 self._preempt(victim, step, now)
                 preempted = True
                 if victim is request:

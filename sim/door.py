@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
 from typing import Final
 
+from sim.queue import Order, queue, rank
 from sim.request import Request
 from sim.traffic import Traffic
 
@@ -16,9 +16,10 @@ NEVER: Final = math.inf
 class Door:
     """Takes arrivals in or sends them away; whoever heeds Retry-After comes again."""
 
-    def __init__(self, traffic: Traffic | None, epoch: int) -> None:
+    def __init__(self, traffic: Traffic | None, epoch: int, order: Order = "fcfs") -> None:
         self.epoch = epoch
-        self.waiting: deque[Request] = deque()
+        self.order: Order = order
+        self.waiting = queue(order)
         self.gate_reopens = -NEVER
         """Time until which new requests are answered 503."""
         self.gate_retry_after = 1.0
@@ -133,7 +134,7 @@ class Door:
         """Put one request into the queue; it arrived at `time`."""
         self._numbers += 1
         self.arrived += 1
-        request = Request(self._numbers, time, prompt, output, cached, self.epoch)
+        request = Request(self._numbers, time, prompt, output, cached, self.epoch, rank(self.order, prompt))
         self.waiting.append(request)
         return request
 

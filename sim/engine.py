@@ -18,6 +18,7 @@ from change.engine import GAP_BASE_SECONDS, GAP_BUCKETS, GAP_RATIO
 from sim.batch import Batch
 from sim.door import NEVER
 from sim.physics import Jitter, Physics, tables
+from sim.queue import Order
 from sim.traffic import Traffic
 
 ITL_BOUNDS: Final = (
@@ -43,9 +44,13 @@ class Engine(Batch):
         start: float,
         epoch: int = 0,
         records: bool = True,
+        order: Order = "fcfs",
     ) -> None:
-        """Begin idle at `start` (Unix seconds) with knobs unset: call `serve` before `run`."""
-        super().__init__(physics, traffic, epoch, records=records)
+        """Begin idle at `start` (Unix seconds) with knobs unset: call `serve` before `run`.
+
+        `order` is how the engine serves those that wait: as they came, or by the size of their prompts.
+        """
+        super().__init__(physics, traffic, epoch, records=records, order=order)
         self.clock = start
         self._tables = tables(physics)
         self._jitter = jitter

@@ -27,6 +27,7 @@ class Request:
         "number",
         "output",
         "preemptions",
+        "priority",
         "prompt",
         "scheduled",
         "start_step",
@@ -34,13 +35,22 @@ class Request:
     )
 
     def __init__(
-        self, number: int, arrival: float, prompt: int, output: int, cached: int, epoch: int
+        self,
+        number: int,
+        arrival: float,
+        prompt: int,
+        output: int,
+        cached: int,
+        epoch: int,
+        priority: int = 0,
     ) -> None:
         self.number = number
         self.arrival = arrival
         self.prompt = prompt
         self.output = output
         self.cached = cached
+        self.priority = priority
+        """Lower is served sooner; equal for all where requests are served as they come."""
         self.epoch_arrival = epoch
         self.epoch_first: int | None = None
         self.todo = prompt - cached

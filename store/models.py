@@ -146,7 +146,7 @@ class JournalEntry(Base):
     engine: Mapped[str]
     boot_id: Mapped[str]  # of the engine at the time of the change; of a host change the boot of the node
     lane: Mapped[str] = mapped_column(server_default="hot")  # hot, host, cold
-    kind: Mapped[str]  # trial, promotion, reapply, manual, rollback, detach
+    kind: Mapped[str]  # trial, adaptive, promotion, reapply, manual, rollback, detach
     state: Mapped[str]  # intended, applied, verified, closed
     outcome: Mapped[
         str | None

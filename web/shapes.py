@@ -136,7 +136,7 @@ class Restart(Open):
     """A restart of the engine under way."""
 
     actor: str | None = None
-    kind: str | None = Field(default=None, description="trial, promotion, manual, rollback")
+    kind: str | None = Field(default=None, description="trial, adaptive, promotion, manual, rollback")
     settings: dict[str, bool | float | str] = Field(default={}, description="Start-up settings asked for")
     phase: str | None = Field(
         default=None, description="preflight, gate, drain, stop, release, start, load, ..."
@@ -184,6 +184,9 @@ class Live(Open):
     slo: dict[str, float] | None = Field(default=None, description="{ttft,itl,e2e}_{p50,p90,p99}_seconds")
     sources: list[Source] = []
     campaign: Status | None = None
+    adaptive: dict[str, Any] | None = Field(
+        default=None, description="null: the adaptive mode is not enabled"
+    )
     last_campaign: dict[str, Any] | None = Field(default=None, description="{campaign, decision, reasons}")
     pending: Approval | None = Field(default=None, description="the first of what waits for an answer")
     approvals: list[Approval] = Field(default=[], description="all of it: of the campaign, then of runs")

@@ -88,6 +88,18 @@ HOT = (
         help="Share of the KV cache kept free when a request is admitted. More means fewer preemptions, "
         "less means more requests at once.",
     ),
+    Knob(
+        name="priority_by_size",
+        lane="hot",
+        domain=Numbers(least=0, most=2, tried=(0, 1, 2)),
+        unit="0 off, 1 long first, 2 short first",
+        attributes=(Attribute("Scheduler.add_request", "0.28.0"),),
+        reads=(PluginLaunch(),),
+        search="by_name",
+        help="Priority of a request whose client gave none, by the length of its prompt: over 2048 tokens, over 512, "
+        "or less. Only where scheduling_policy is priority. Under a standing queue the class served last may wait for "
+        "ever.",
+    ),
 )
 
 COLD = (

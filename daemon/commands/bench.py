@@ -58,3 +58,39 @@ def detect(
         print_json(figures(found))
     else:
         print(f"{table(found)}\n{summary(found)}")
+
+
+@app.command("adaptive")
+def adaptive(
+    first: Annotated[int, typer.Option("--first", metavar="SEED", min=1, help="First seed.")] = 1,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, max=200, help="How many.")] = 5,
+    share: Annotated[
+        float,
+        typer.Option("--load", metavar="SHARE", min=0.1, max=1.5, help="Load, of what the engine can do."),
+    ] = 0.7,
+    as_json: JsonOption = False,
+) -> None:
+    """The adaptive mode, the guide's formula and the best static config on the same arrivals, steady and drifting."""
+    from bench.adaptive import results, table
+
+    found = results(range(first, first + seeds), share=share)
+    if as_json:
+        print_json([asdict(one) for one in found])
+    else:
+        print(table(found))
+
+
+@app.command("priority")
+def priority(
+    first: Annotated[int, typer.Option("--first", metavar="SEED", min=1, help="First seed.")] = 1,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, max=200, help="How many.")] = 5,
+    as_json: JsonOption = False,
+) -> None:
+    """Requests served as they come, long ones first, short ones first: the share over 1 s to the first token."""
+    from bench.priority import results, table
+
+    found = results(range(first, first + seeds))
+    if as_json:
+        print_json([asdict(one) for one in found])
+    else:
+        print(table(found))

@@ -42,12 +42,16 @@ class Controller:
         *,
         name: str = "",
         refusal: str | None = None,
+        queue_refusal: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """Take charge of `scheduler`; with a `refusal` (why changes are unsafe here) only answer reads."""
+        """Take charge of `scheduler`; with a `refusal` (why changes are unsafe here) only answer reads.
+
+        `queue_refusal` is the same for priority by size alone.
+        """
         self._scheduler = scheduler
-        self._knobs = SchedulerKnobs(scheduler)
+        self._knobs = SchedulerKnobs(scheduler, queue_refusal)
         self._name = name
         self._refusal = refusal
         self._known = refusal is None

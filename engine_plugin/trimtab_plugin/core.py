@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from trimtab_plugin.control import Answer, Controller
-from trimtab_plugin.fingerprint import describe
+from trimtab_plugin.fingerprint import describe, describe_queue
 from trimtab_plugin.settings import disabled
 
 logger = logging.getLogger("vllm.trimtab")
@@ -30,7 +30,9 @@ def trimtab_call(self: Any, request: Mapping[str, Any]) -> Answer:
     controller = self.__dict__.get("_trimtab_controller")
     if controller is None:
         name, refusal = describe(self)
-        controller = self._trimtab_controller = Controller(self.scheduler, name=name, refusal=refusal)
+        controller = self._trimtab_controller = Controller(
+            self.scheduler, name=name, refusal=refusal, queue_refusal=describe_queue(self.scheduler)
+        )
     answer: Answer = controller.call(request)
     return answer
 

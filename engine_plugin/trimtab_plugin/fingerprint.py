@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import sys
 from typing import Any
 
 SCHEDULER_PARTS = ("__init__", "schedule", "_update_after_schedule", "_preempt_request")
@@ -20,6 +21,7 @@ ENGINE_PARTS = (
     "_handle_client_request",
 )
 CACHE_PARTS = ("allocate_slots",)
+QUEUE_PARTS = ("add_request", "_enqueue_waiting_request")
 
 KNOWN: dict[str, str] = {
     "b0a6e1f2653a6e9e": "vLLM 0.28.0 AsyncScheduler",
@@ -44,6 +46,12 @@ KNOWN: dict[str, str] = {
     "2ff1dea56d60d2c7": "vLLM 0.32.0 Scheduler, data parallel",
 }
 """Fingerprint to the build it was read from."""
+
+KNOWN_QUEUES: dict[str, str] = {
+    "acb6b2cc59a8ddd7": "vLLM 0.28.0",
+    "d1c244cb63530b7f": "vLLM 0.32.0",
+}
+"""Fingerprint of how requests are queued by priority to the build it was read from."""
 
 NOT_CHECKED = {
     "vllm_ascend": "no build of vllm-ascend's own schedulers was checked, so hot changes are refused",
@@ -83,18 +91,49 @@ def describe(engine_core: Any) -> tuple[str, str | None]:
     return name, reason or f"the scheduler {name} is not one that was checked; hot changes are refused"
 
 
+def queue_fingerprint(scheduler_class: type, queue_class: type, request_class: type) -> str:
+    """Return 16 hex digits over the source of how a scheduler takes a request in and orders those that wait."""
+    digest = hashlib.sha256()
+    for part in QUEUE_PARTS:
+        for base in scheduler_class.__mro__:
+            method = base.__dict__.get(part)
+            if method is not None:
+                digest.update(f"{base.__name__}.{part}\n{inspect.getsource(method)}\n".encode())
+    digest.update(f"{queue_class.__name__}\n{inspect.getsource(queue_class)}\n".encode())
+    order = inspect.getsource(request_class.__dict__["__lt__"])
+    digest.update(f"{request_class.__name__}.__lt__\n{order}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def describe_queue(scheduler: Any) -> str | None:
+    """Say why priority by size is refused in this build (None: it is safe); the policy is not looked at."""
+    try:
+        queue_class = type(scheduler.waiting)
+        request_class = sys.modules[queue_class.__module__].__dict__["Request"]
+        found = queue_fingerprint(type(scheduler), queue_class, request_class)
+    except (OSError, TypeError, AttributeError, KeyError) as error:
+        return f"how this build queues requests cannot be read ({type(error).__name__}: {error})"
+    if found in KNOWN_QUEUES:
+        return None
+    return f"how this build queues requests (@{found}) was not checked"
+
+
 def main() -> None:
     """Print the fingerprints of the installed vLLM's schedulers, with data parallelism and without."""
     from vllm import __version__
     from vllm.v1.core.kv_cache_manager import KVCacheManager
     from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+    from vllm.v1.core.sched.request_queue import PriorityRequestQueue
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.engine.core import DPEngineCoreProc, EngineCoreProc
+    from vllm.v1.request import Request
 
     for scheduler in (Scheduler, AsyncScheduler):
         for engine in (EngineCoreProc, DPEngineCoreProc):
             found = fingerprint(scheduler, KVCacheManager, engine)
             print(f'    "{found}": "vLLM {__version__} {scheduler.__name__} {engine.__name__}",')  # noqa: T201
+    found = queue_fingerprint(Scheduler, PriorityRequestQueue, Request)
+    print(f'    "{found}": "vLLM {__version__}",')  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from trimtab_plugin.sizes import NAMES, OFF, PRIORITY, SizePriority
+
 Values = dict[str, float]
 
 BATCH = "batch_max_tokens"
@@ -18,7 +20,7 @@ LONG_PREFILL = "long_prefill_tokens"
 SEQS = "max_num_seqs"
 WATERMARK = "watermark"
 
-ORDER = (BATCH, PREFILL, LONG_PREFILL, SEQS, WATERMARK)
+ORDER = (BATCH, PREFILL, LONG_PREFILL, SEQS, WATERMARK, PRIORITY)
 MIN_PREFILL_TOKENS = 16
 MAX_WATERMARK = 0.5
 
@@ -26,7 +28,8 @@ MAX_WATERMARK = 0.5
 class SchedulerKnobs:
     """The hot knobs of `scheduler`, an instance of vLLM's V1 scheduler (0.24 to 0.33)."""
 
-    def __init__(self, scheduler: Any) -> None:
+    def __init__(self, scheduler: Any, queue_refusal: str | None = None) -> None:
+        """`queue_refusal` says why priority by size is unsafe in this build; None: it is safe."""
         self._scheduler = scheduler
         self._config = scheduler.scheduler_config
         # 0.31 and later cap admission apart from the model runner's slots; before, one number does both and
@@ -51,6 +54,11 @@ class SchedulerKnobs:
         if hasattr(self._cache, "watermark_blocks"):
             self.launch[WATERMARK] = float(self._config.watermark)
             self.ceilings[WATERMARK] = max(MAX_WATERMARK, self.launch[WATERMARK])
+        self._sizes = SizePriority(scheduler)
+        self._no_sizes = _no_priority(scheduler) or queue_refusal
+        if self._no_sizes is None:
+            self.launch[PRIORITY] = OFF
+            self.ceilings[PRIORITY] = max(NAMES)
 
         self._chunk_floor = self._smallest_chunk(max_model_len)
         self._target: Values = dict(self.launch)
@@ -81,6 +89,8 @@ class SchedulerKnobs:
         floors[SEQS] = 1
         if WATERMARK in self.launch:
             floors[WATERMARK] = 0.0
+        if PRIORITY in self.launch:
+            floors[PRIORITY] = OFF
         return floors
 
     def parse(self, values: Mapping[str, Any]) -> tuple[Values, list[str]]:
@@ -88,7 +98,9 @@ class SchedulerKnobs:
         parsed: Values = {}
         problems: list[str] = []
         for name, value in values.items():
-            if name not in self.launch:
+            if name == PRIORITY and (refusal := self._no_sizes or (self._sizes.fault if value else None)):
+                problems.append(f"{name} is refused: {refusal}")
+            elif name not in self.launch:
                 known = ", ".join(n for n in ORDER if n in self.launch)
                 problems.append(f"unknown knob {name!r}: this engine has {known}")
             elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -130,6 +142,8 @@ class SchedulerKnobs:
             self._cache.watermark_blocks = int(values[WATERMARK] * self._blocks)
         self._write_budget(int(values[BATCH]))
         self._write_seqs()
+        if PRIORITY in values:
+            self._sizes.set(int(values[PRIORITY]))
 
     def effective(self) -> Values:
         """Read the values back from the scheduler: what we set, unless somebody else has written since."""
@@ -145,6 +159,8 @@ class SchedulerKnobs:
             blocks = int(self._cache.watermark_blocks)
             if blocks != int(read[WATERMARK] * self._blocks):
                 read[WATERMARK] = blocks / self._blocks
+        if PRIORITY in read:
+            read[PRIORITY] = self._sizes.mode
         return read
 
     @property
@@ -190,3 +206,14 @@ class SchedulerKnobs:
         if seqs != self._written_seqs:
             setattr(self._scheduler, self._seqs_attribute, seqs)
             self._written_seqs = seqs
+
+
+def _no_priority(scheduler: Any) -> str | None:
+    """Why a scheduler does not heed priorities, or None."""
+    policy = getattr(scheduler, "policy", None)
+    name = getattr(policy, "value", policy)
+    if name == "priority":
+        return None
+    return (
+        f"the scheduler's policy is {name or 'unknown'}; start the engine with --scheduling-policy priority"
+    )

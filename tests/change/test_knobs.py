@@ -88,13 +88,19 @@ class TestDifferences:
 class TestSearchSpace:
     def test_lies_between_floors_and_ceilings(self) -> None:
         ranges = {r.name: r for r in search_space(LAUNCH, CEILINGS, FLOORS)}
-        assert [*ranges] == [*HOT_KNOBS]
+        assert [*ranges] == [name for name, knob in HOT_KNOBS.items() if knob.search == "free"]
         budget = ranges["batch_max_tokens"]
         assert (budget.low, budget.high, budget.log, budget.integer) == (256, 8192, True, True)
         cap = ranges["max_prefill_tokens"]
         assert (cap.low, cap.high, cap.zero_is_off) == (64, 8192, True)
         watermark = ranges["watermark"]
         assert (watermark.low, watermark.high, watermark.log, watermark.integer) == (0.0, 0.2, False, False)
+
+    def test_priority_by_size_is_searched_only_where_it_is_named(self) -> None:
+        values, ceilings = {**LAUNCH, "priority_by_size": 0}, {**CEILINGS, "priority_by_size": 2}
+        assert "priority_by_size" not in [r.name for r in search_space(values, ceilings, FLOORS)]
+        (found,) = search_space(values, ceilings, FLOORS, ["priority_by_size"])
+        assert (found.low, found.high, found.integer) == (0, 2, True)
 
     def test_the_budget_stays_above_a_running_cap_that_is_not_searched(self) -> None:
         floors = {**FLOORS, "batch_max_tokens": 16}

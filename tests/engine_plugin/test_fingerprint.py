@@ -8,6 +8,7 @@ import pytest
 from trimtab_plugin import fingerprint as module
 
 from tests.engine_plugin.fake_engine import FakeCache, FakeScheduler
+from tests.engine_plugin.priority_scheduler import PriorityRequestQueue, PriorityScheduler, Request
 
 
 class Engine:
@@ -61,3 +62,30 @@ def test_a_scheduler_without_source_is_refused() -> None:
 
 def test_every_known_build_is_named() -> None:
     assert all(len(found) == 16 and build.startswith("vLLM 0.") for found, build in module.KNOWN.items())
+
+
+def test_another_way_to_queue_changes_the_queues_fingerprint() -> None:
+    plain = module.queue_fingerprint(PriorityScheduler, PriorityRequestQueue, Request)
+    assert plain == module.queue_fingerprint(PriorityScheduler, PriorityRequestQueue, Request)
+
+    class OtherIntake(PriorityScheduler):
+        def add_request(self, request: Request) -> None:
+            super().add_request(request)
+
+    class OtherOrder(Request):
+        def __lt__(self, other: Request) -> bool:
+            return super().__lt__(other)
+
+    assert plain != module.queue_fingerprint(OtherIntake, PriorityRequestQueue, Request)
+    assert plain != module.queue_fingerprint(PriorityScheduler, PriorityRequestQueue, OtherOrder)
+
+
+def test_a_queue_that_was_not_checked_is_refused_and_a_checked_one_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scheduler = PriorityScheduler()
+    found = module.queue_fingerprint(PriorityScheduler, PriorityRequestQueue, Request)
+    assert found in (module.describe_queue(scheduler) or "")
+    monkeypatch.setitem(module.KNOWN_QUEUES, found, "the tests' own")
+    assert module.describe_queue(scheduler) is None
+    assert "cannot be read" in (module.describe_queue(FakeScheduler()) or "")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from change.engine import Values
 from sim.physics import KV_BLOCK_TOKENS, Physics, tables
+from sim.queue import Order, rank
 
 Arrival = tuple[float, int, int]
 """Time in seconds, prompt and output tokens."""
@@ -29,10 +30,14 @@ class PlainRequest:
 
 
 def serve(
-    physics: Physics, values: Values, arrivals: list[Arrival]
+    physics: Physics, values: Values, arrivals: list[Arrival], order: Order = "fcfs"
 ) -> tuple[list[PlainRequest], list[tuple[int, int]]]:
     """Serve all arrivals; the requests in order of arrival, and each step's (prefill tokens, decodes)."""
     cost = tables(physics)
+
+    def place(request: PlainRequest) -> tuple[int, float]:
+        return rank(order, request.prompt), request.arrival
+
     everyone = [PlainRequest(time, prompt, output, prompt) for time, prompt, output in arrivals]
     coming, waiting, running = list(everyone), list[PlainRequest](), list[PlainRequest]()
     free = physics.kv_blocks
@@ -44,6 +49,8 @@ def serve(
             now = max(now, coming[0].arrival)
         while coming and coming[0].arrival <= now:
             waiting.append(coming.pop(0))
+        if order != "fcfs":
+            waiting.sort(key=place)
 
         # Decodes first; who finds no block makes the last admitted go.
         preempted = False
@@ -51,13 +58,16 @@ def serve(
             if request not in running or request.done < request.blocks * KV_BLOCK_TOKENS:
                 continue
             while free == 0:
-                victim = running.pop()
+                victim = running[-1] if order == "fcfs" else max(running, key=place)
+                running.remove(victim)
                 free += victim.blocks
                 victim.blocks = victim.done = 0
                 victim.todo = victim.prompt + victim.out
                 victim.preemptions += 1
                 waiting.insert(0, victim)
                 preempted = True
+                if order != "fcfs":
+                    waiting.sort(key=place)
                 if victim is request:
                     break
             else:

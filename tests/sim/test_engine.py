@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from change.engine import GAP_BASE_SECONDS, GAP_RATIO, Values
 from sim.engine import Engine
 from sim.physics import Jitter
+from sim.queue import ORDERS, Order
 from sim.scenario import LAUNCH, serve
 from sim.traffic import Arrivals, Traffic
 from tests.sim.laboratory import audit, engine
@@ -58,14 +59,15 @@ CONFIGS: dict[str, Values] = {
 }
 
 
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("blocks", [400, 60])
 @pytest.mark.parametrize("config", CONFIGS)
-def test_it_does_what_a_plain_token_by_token_scheduler_does(config: str, blocks: int) -> None:
+def test_it_does_what_a_plain_token_by_token_scheduler_does(config: str, blocks: int, order: Order) -> None:
     arrivals = busy_hour(seed=len(config) + blocks)
     fast = engine(blocks, CONFIGS[config])
-    fast = Engine(fast.physics, Given(arrivals), Jitter(fast.physics, None), start=0.0)
+    fast = Engine(fast.physics, Given(arrivals), Jitter(fast.physics, None), start=0.0, order=order)
     serve(fast, {**LAUNCH, **CONFIGS[config]})
-    plain, steps = serve_plainly(fast.physics, {**LAUNCH, **CONFIGS[config]}, arrivals)
+    plain, steps = serve_plainly(fast.physics, {**LAUNCH, **CONFIGS[config]}, arrivals, order)
     fast.run(3600.0)
 
     rows = sorted(fast.ring, key=lambda row: row[1])

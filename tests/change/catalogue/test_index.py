@@ -74,13 +74,14 @@ def test_every_successor_is_a_knob_of_those_platforms() -> None:
             assert all(other.on(platform) for platform in successor.platforms)
 
 
-def test_the_five_hot_knobs() -> None:
+def test_the_six_hot_knobs() -> None:
     assert [*HOT_KNOBS] == [
         "batch_max_tokens",
         "max_prefill_tokens",
         "long_prefill_tokens",
         "max_num_seqs",
         "watermark",
+        "priority_by_size",
     ]
 
 

@@ -15,7 +15,7 @@ def rows(
     return {row.name: row for row in catalogue(engine, version, installed)}
 
 
-def test_five_hot_knobs_in_a_recent_vllm() -> None:
+def test_six_hot_knobs_in_a_recent_vllm() -> None:
     assert [row.name for row in catalogue("vllm", "0.32.0") if row.state == "hot"] == [*HOT_KNOBS]
 
 
