@@ -13,7 +13,11 @@ from typing import Any
 from rules.yaml_reading import Document, Path
 
 LIMITS = (
-    *(f"{metric}_{quantile}_seconds" for metric in ("ttft", "itl", "e2e") for quantile in ("p50", "p90", "p99")),
+    *(
+        f"{metric}_{quantile}_seconds"
+        for metric in ("ttft", "itl", "e2e")
+        for quantile in ("p50", "p90", "p99")
+    ),
     "error_ratio",
 )
 """The keys of `slo`."""

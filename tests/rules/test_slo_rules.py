@@ -55,7 +55,9 @@ def test_a_name_that_is_no_limit_is_shown_as_it_stands() -> None:
         read(text, "x.yaml", limits={"ttft_p99_seconds": 1.0})
 
 
-@pytest.mark.parametrize("text", ["", "groups: 3", "groups: [3]", "groups: [{rules: 3}]", "groups: [{rules: [3]}]"])
+@pytest.mark.parametrize(
+    "text", ["", "groups: 3", "groups: [3]", "groups: [{rules: 3}]", "groups: [{rules: [3]}]"]
+)
 def test_what_is_no_rule_file_is_left_to_who_reads_it(text: str) -> None:
     document = parse(text)
 
@@ -67,7 +69,9 @@ def test_what_is_no_rule_file_is_left_to_who_reads_it(text: str) -> None:
 
 def test_the_limits_are_those_of_the_slo() -> None:
     keys = {
-        f"{metric}_p{quantile * 100:.0f}_seconds" for metric in ("ttft", "itl", "e2e") for quantile in QUANTILES
+        f"{metric}_p{quantile * 100:.0f}_seconds"
+        for metric in ("ttft", "itl", "e2e")
+        for quantile in QUANTILES
     }
 
     assert set(LIMITS) == keys | {"error_ratio"}

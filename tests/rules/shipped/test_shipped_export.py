@@ -20,9 +20,7 @@ def test_promtool_accepts_the_exported_rules(tmp_path: Path) -> None:
     program = find_program("promtool")
     assert program is not None
 
-    done = subprocess.run(
-        [program, "check", "rules", str(file)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([program, "check", "rules", str(file)], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SUCCESS" in done.stdout
