@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 LONGEST_PATTERN = 256
-MOST_STATES = 2000
+MOST_STATES = 1000
 _MOST_REPEATS = 1000
-_NEVER = -1
+_MOST_KNOWN = 2000
+"""Steps that are remembered: which states a character leads to."""
 
 _CLASSES = {
     "d": (("0", "9"),),
@@ -74,24 +75,35 @@ class Pattern:
         self._steps: list[Step | None] = []
         self._next: list[list[int]] = []
         self._end = self._state()
-        self._start = self._build(reader.whole(), self._end)
+        self._first = self._reachable([self._build(reader.whole(), self._end)])
+        self._known: dict[tuple[frozenset[int], str], frozenset[int]] = {}
 
     def matches(self, text: str) -> bool:
         """Whether the whole text is one of those that the pattern describes."""
-        current = self._reachable([self._start])
+        current = self._first
         for character in text:
-            forms = {character, character.lower(), character.upper()} if self.ignore_case else {character}
-            current = self._reachable(
-                target
-                for state in current
-                if (step := self._steps[state]) is not None and any(form in step for form in forms)
-                for target in self._next[state]
-            )
-            if not current:
+            known = current, character
+            found = self._known.get(known)
+            if found is None:
+                found = self._stepped(current, character)
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[known] = found
+            if not found:
                 return False
+            current = found
         return self._end in current
 
-    def _reachable(self, states: Iterable[int]) -> set[int]:
+    def _stepped(self, current: frozenset[int], character: str) -> frozenset[int]:
+        forms = {character, character.lower(), character.upper()} if self.ignore_case else {character}
+        return self._reachable(
+            target
+            for state in current
+            if (step := self._steps[state]) is not None and any(form in step for form in forms)
+            for target in self._next[state]
+        )
+
+    def _reachable(self, states: Iterable[int]) -> frozenset[int]:
         found: set[int] = set()
         waiting = list(states)
         while waiting:
@@ -101,7 +113,7 @@ class Pattern:
             found.add(state)
             if self._steps[state] is None:
                 waiting.extend(self._next[state])
-        return found
+        return frozenset(found)
 
     def _state(self, step: Step | None = None, *targets: int) -> int:
         if len(self._steps) >= MOST_STATES:

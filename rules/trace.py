@@ -138,18 +138,12 @@ def read_values(text: str, most: int = MOST_VALUES) -> list[float | tuple[()] | 
             raise TraceError(f"{word[:40]!r} is no value: write 1, 0+10x5, 5x3, _, _x3 or stale")
         times = _times(value["times"], word) if value["times"] else 0
         _check_room(len(found) + times + 1, most)
-        step, current = _number(value["step"] or "0"), _number(value["first"])
+        step, current = float(value["step"] or 0.0), float(value["first"])
         found.append(current)
         for _ in range(times):
             current += step  # one after the other, with promtool's rounding
             found.append(current)
     return found
-
-
-def _number(text: str) -> float:
-    sign = -1.0 if text.startswith("-") else 1.0
-    digits = text.lstrip("+-")
-    return sign * (float(int(digits, 16)) if digits.lower().startswith("0x") else float(digits))
 
 
 def _times(text: str, word: str) -> int:

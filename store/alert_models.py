@@ -104,7 +104,7 @@ class RunAct(Base):
     step: Mapped[str]
     action: Mapped[dict[str, Any]]  # kind, arguments, timeout_seconds
     plan: Mapped[dict[str, Any]]  # text, blast, reversible, undo
-    state: Mapped[str]  # intended, done, failed, undone
+    state: Mapped[str]  # intended, done, failed, refused, undone, kept (a verification held)
     intended: Mapped[float]
     ended: Mapped[float | None]
     outcome: Mapped[dict[str, Any] | None]  # ok, text, figures

@@ -8,19 +8,21 @@ from sqlalchemy import CursorResult, Delete, Select, delete, func, select, tuple
 from sqlalchemy.orm import Session
 
 from store.models import Campaign, Decision, JournalEntry, Launch, Pair, Promoted, Trial, Window
+from store.run_retention import forget_runs
 from store.session import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """How many campaigns and journal entries were deleted."""
+    """How many campaigns, journal entries and walks of playbooks were deleted."""
 
     campaigns: int
     journal_entries: int
+    runs: int = 0
 
 
 def forget(store: Store, before: float) -> Forgotten:
-    """Delete campaigns that ended and journal entries that closed before a Unix time.
+    """Delete campaigns and runs that ended and journal entries that closed before a Unix time.
 
     Stays: what is not ended, the campaign behind what is promoted, and every change that can still be taken back: of
     the hot lane what belongs to the newest boot of an engine that was seen, of host and start-up settings what no
@@ -51,7 +53,8 @@ def forget(store: Store, before: float) -> Forgotten:
                 Launch.time < before, tuple_(Launch.engine, Launch.boot_id).not_in(_newest_boots())
             )
         )
-    return Forgotten(campaigns, entries)
+        runs = forget_runs(session, before)
+    return Forgotten(campaigns, entries, runs)
 
 
 def _standing(session: Session) -> list[JournalEntry]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rules.expression.evaluate import evaluate
 from rules.expression.limits import LOOKBACK_SECONDS, Budget
-from rules.expression.nodes import Node, RangeCall, Selector, children
+from rules.expression.nodes import Node, RangeCall, Selector, children, is_scalar
 from rules.expression.vector import without_name
 from rules.readings import Point, Readings
 
@@ -26,6 +26,11 @@ class Expression:
         names = frozenset(node.name for node in nodes if isinstance(node, Selector))
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "reach_seconds", max(map(_reach, nodes)))
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is one number: as a condition it always holds, as in Prometheus."""
+        return is_scalar(self.root)
 
     def evaluate(self, readings: Readings, now: float) -> list[Point]:
         """The elements of the vector that it is at `now` (Unix seconds), without metric names.

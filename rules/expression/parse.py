@@ -63,12 +63,22 @@ def _syntax(scanned: Scanned) -> promql_parser.Expr:
     try:
         return promql_parser.parse(scanned.text)
     except Exception as error:
-        raise ExpressionError(f"not an expression: {_first_line(error)}") from error
+        raise _misread(scanned, _first_line(error)) from error
     except BaseException as error:
         # What goes wrong inside of the parser itself comes as an exception that `Exception` does not catch.
         if type(error).__name__ != "PanicException":
             raise
         raise ExpressionError(f"the parser gave up on it: {_first_line(error)}") from error
+
+
+def _misread(scanned: Scanned, reason: str) -> ExpressionError:
+    """The parser's own words, pointing at what they quote; it has none for text that only ends too early."""
+    if reason == "invalid promql query":
+        if scanned.tokens and scanned.tokens[-1].kind == "sign" and scanned.tokens[-1].text not in ")]}":
+            return ExpressionError("something is missing", scanned.text, len(scanned.text))
+        return ExpressionError("something is missing or out of order")
+    quoted = re.search(r"'([^']+)'", reason)
+    return scanned.error(f"not an expression: {reason}", *(quoted.groups() if quoted else ()))
 
 
 def _first_line(error: BaseException) -> str:

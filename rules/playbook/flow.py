@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from collectors.metrics import METRICS
@@ -13,6 +13,10 @@ ALERT_LABELS = frozenset({"alertname", "severity", "instance", "job", "reason"})
     *(metric.labels for metric in METRICS.values())
 )
 """Labels that an alert may carry: of the canonical metrics, and those that every alert has."""
+
+
+_Carried = Callable[[Step, str, bool], bool]
+"""What a walk carries on over one way out of a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +114,13 @@ def _verified(playbook: Playbook) -> Iterator[Flaw]:
                 )
 
 
-def _reachable(playbook: Playbook, start: set[tuple[str, bool]], carried: object) -> set[tuple[str, bool]]:
+def _reachable(playbook: Playbook, start: set[tuple[str, bool]], carried: _Carried) -> set[tuple[str, bool]]:
     reached, todo = set(start), list(start)
     while todo:
         name, state = todo.pop()
         step = playbook.steps[playbook.index[name]]
         for key, target in ways(playbook, step):
-            after = (target, carried(step, key, state))  # type: ignore[operator]
+            after = (target, carried(step, key, state))
             if target in playbook.index and after not in reached:
                 reached.add(after)
                 todo.append(after)
@@ -147,11 +151,12 @@ def _loops(playbook: Playbook) -> Iterator[Flaw]:
 def _variables(playbook: Playbook) -> Iterator[Flaw]:
     known = ALERT_LABELS | set(playbook.variables)
     for number, step in enumerate(playbook.steps):
+        kind = type(step).__name__.lower()
         for name in sorted(names_of(step) - known):
             near = difflib.get_close_matches(name, sorted(known), n=1)
             meant = f"; did you mean ${{{near[0]}}}?" if near else ""
             yield Flaw(
-                number, "name", f"${{{name}}} is neither in `variables` nor a label that alerts carry{meant}"
+                number, kind, f"${{{name}}} is neither in `variables` nor a label that alerts carry{meant}"
             )
 
 

@@ -17,6 +17,7 @@ MOST_LABELS = 64
 MOST_AT_ONCE = 200
 """Triggers that one tick looks at, so that a flood does not hold up the runs that walk."""
 LONGEST_TARGET = 40
+LONGEST_NAME = 100
 
 
 def admit(
@@ -50,6 +51,15 @@ def admit(
     return runs
 
 
+def cleaned(trigger: Trigger) -> Trigger:
+    """The trigger with names that can be written down: they come from outside."""
+    return replace(trigger, playbook=_name(trigger.playbook), fingerprint=_name(trigger.fingerprint))
+
+
+def _name(text: str) -> str:
+    return text[:LONGEST_NAME].encode("utf-8", "replace").decode()
+
+
 def target_of(playbook: Playbook, labels: Labels) -> str:
     """What a cool-down counts for; a card that the alert does not name is the engine as a whole."""
     if playbook.target == "npu":
@@ -70,10 +80,10 @@ def _run(
     if large is not None:
         trigger = replace(trigger, labels=())
     target = "engine" if playbook is None else target_of(playbook, trigger.labels)
-    ledger = Ledger(0, trigger.playbook[:100], target)
+    ledger = Ledger(0, trigger.playbook, target)
     reason = trigger.refusal or large
     if playbook is None:
-        reason = reason or f"there is no playbook {trigger.playbook[:100]}"
+        reason = reason or f"there is no playbook {trigger.playbook}"
         memory = {}
     else:
         own, others = rests(playbook, trigger.window_seconds)

@@ -99,9 +99,11 @@ def _checked(
 
 
 def _explain(mistake: Any, document: Document, name: str) -> str:
-    path, model = _place(mistake["loc"])
     if mistake["type"] == "extra_forbidden":
-        return _told(name, document, path, f"unknown key{_suggestion(str(path[-1]), model)}")
+        *above, wrong = mistake["loc"]  # whatever the key is called, it is one of the file
+        path, model = _place(tuple(above))
+        return _told(name, document, (*path, wrong), f"unknown key{_suggestion(str(wrong), model)}")
+    path, _ = _place(mistake["loc"])
     message = mistake["msg"].removeprefix("Value error, ")
     if mistake["type"] == "missing":
         return _told(name, document, path, "is missing")
@@ -129,7 +131,8 @@ def _place(loc: tuple[str | int, ...]) -> tuple[Keys, type[BaseModel] | None]:
         elif part in _UNION_MEMBERS or "(" in part:
             continue
         elif part == "arguments" and model is not None:
-            inner = model.model_fields["arguments"].annotation
+            field = model.model_fields.get(part)
+            inner = None if field is None else field.annotation
             keys.append(part)
             model = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
             continue

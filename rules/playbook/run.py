@@ -10,7 +10,7 @@ from rules.playbook.ending import Ending
 from rules.playbook.flow import way
 from rules.playbook.judging import Judge, Judgement
 from rules.playbook.ledger import Ledger
-from rules.playbook.messages import ENDED, AskApproval, Command, Observation, Result, TakeCapture
+from rules.playbook.messages import ENDED, AskApproval, Command, NoteKind, Observation, Result, TakeCapture
 from rules.playbook.schema import Act, Capture, Check, Diagnose, Playbook, Step, Verify
 from rules.playbook.undoing import Undoing
 from rules.playbook.variables import VariableError, said
@@ -200,7 +200,9 @@ class Run:
     def _act(self, now: float, seen: Observation, results: Mapping[int, Result], step: Act) -> bool:
         waits = self._acting is None or self._acting.asks is not None
         if self.resolved and waits and not self.ledger.acts and not self._dry:
-            self._finish(now, "skipped", "the alert resolved by itself before anything was done")
+            why = "the alert resolved by itself before anything was done"
+            self._note(now, "act", f"not done: {why}", seen)
+            self._finish(now, "skipped", why)
             return True
         if self._acting is None:
             try:
@@ -254,7 +256,7 @@ class Run:
     def _note(
         self,
         now: float,
-        kind: str,
+        kind: NoteKind,
         text: str,
         seen: Observation,
         judged: Judgement | None = None,
@@ -266,7 +268,7 @@ class Run:
             **(judged.figures if judged else {}),
             **(more or {}),
         }
-        self.ledger.note(now, kind, text, figures)  # type: ignore[arg-type]
+        self.ledger.note(now, kind, text, figures)
 
     def _go_to(self, now: float, target: str, why: str) -> None:
         if target == "undo":

@@ -45,6 +45,7 @@ playbooks:
   - name: slow
     title: Slow
     description: Fewer tokens.
+    target: npu
     cooldown: 10min
     steps:
       - {name: hot, check: 'npu_temperature_celsius{npu="${npu}"} > 85'}
@@ -173,7 +174,9 @@ class Playbooks(RuleBasedStateMachine):
         stand.engine.refuses = {"set_knobs": "no plugin"} if what == "refuses" else {}
         stand.engine.stuck = what == "stuck"
         self.stuck = self.stuck or stand.engine.stuck
-        stand.lost = {"lose the act": {DoAct}, "lose the plan": {PlanAct}}.get(what, set())
+        stand.lost = set()
+        if what.startswith("lose"):
+            stand.lost.add(DoAct if what == "lose the act" else PlanAct)
         stand.delay = what == "late"
         stand.stopped = "paused" if what == "stop" else None
         mode, stand.mode = stand.mode, "observe" if what == "observe" else stand.mode
@@ -195,8 +198,11 @@ class Playbooks(RuleBasedStateMachine):
                 self.stand.answers.append(Answer(view.run_id, yes, "ann", view.call if call else None))
         self.one(5.0)
 
-    @rule()
-    def die(self) -> None:
+    @rule(npu=NPUS, playbook=st.sampled_from(["hot", "slow"]), after=st.integers(0, 8))
+    def die(self, npu: str, playbook: str, after: int) -> None:
+        self.fire(npu, playbook, dry=False)
+        for _ in range(after):
+            self.one(5.0)
         self.stand.late = []
         self.stand.crash()
 
@@ -229,7 +235,7 @@ class Playbooks(RuleBasedStateMachine):
                 )
             elif act.plan["blast"] != "none":
                 assert act.state != "intended" or run.state in ("abandoned", "failed")
-            if act.state == "kept":
+            if act.state == "kept" and act.plan["undo"] is not None:
                 for name in act.action["arguments"]:
                     values[name] *= 0.5
         if not open_ones and not self.stuck and not self.unsaved():

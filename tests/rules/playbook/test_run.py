@@ -112,7 +112,7 @@ def test_no_answer_is_waited_for_for_ever(stand: Stand, lost: type) -> None:
     begin(stand)
     stand.tick(celsius=90, times=300)
     assert stand.run().ended is not None
-    assert stand.run().state == {TakeCapture: "rolled_back"}.get(lost, "failed")
+    assert stand.run().state == ("rolled_back" if lost is TakeCapture else "failed")
 
 
 def test_an_act_that_does_not_answer_is_put_back(stand: Stand) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from collectors.sample import labels
-from rules.playbook.messages import DoAct, PlanAct, TakeCapture, UndoAct
+from rules.playbook.messages import DoAct, PlanAct, TakeCapture, Trigger, UndoAct
 from rules.playbook.rails import Limits
 from rules.playbook.runner import MOST_TAKEN
 from store import Store, StoreError
@@ -51,8 +51,8 @@ class TestOnce:
         ],
     )
     def test_what_must_not_walk_is_written_down_with_its_reason(
-        self, stand: Stand, trigger, reason: str
-    ) -> None:  # type: ignore[no-untyped-def]
+        self, stand: Stand, trigger: Trigger, reason: str
+    ) -> None:
         stand.runner.take([trigger], stand.now)
         stand.tick(celsius=90, times=3)
         assert stand.run().state == "skipped"
@@ -65,6 +65,12 @@ class TestOnce:
         stand.runner.take([alert()], stand.now)
         stand.tick(celsius=90)
         assert stand.run().reason == "the playbook is in playbooks.disabled"
+
+    def test_names_that_are_no_text_are_written_down_all_the_same(self, stand: Stand) -> None:
+        stand.runner.take([alert(playbook="\ud800" * 500, fingerprint="\ud800")], stand.now)
+        stand.runner.take([alert(labels=labels(npu="\ud800", alertname="\udfff"))], stand.now)
+        stand.tick(celsius=90, times=9)
+        assert {run.state for run in stand.rows(PlaybookRun)} == {"skipped", "inconclusive"}
 
     def test_a_flood_is_bounded(self, stand: Stand) -> None:
         many = [alert(npu=str(number), fingerprint=str(number)) for number in range(10_000)]
@@ -292,6 +298,18 @@ class TestStore:
             stand.tick(celsius=90, times=3)
         stand.tick(celsius=90)
         assert stand.run().state == "running"
+
+    def test_a_cool_down_that_is_not_written_yet_holds(
+        self, stand: Stand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        act(stand)
+        with self.broken(stand, monkeypatch):
+            stand.tick(celsius=80, times=8)
+            stand.runner.take([alert(started=2000.0)], stand.now)
+            stand.tick(celsius=90)
+        stand.tick(celsius=90, times=2)
+        assert [run.state for run in stand.rows(PlaybookRun)] == ["succeeded", "skipped"]
+        assert "cool-down" in stand.run().reason
 
     def test_what_is_done_is_put_back_without_it_and_written_down_later(
         self, stand: Stand, monkeypatch: pytest.MonkeyPatch
