@@ -17,6 +17,7 @@ from collectors.runner import Runner
 from daemon import assembly, live
 from daemon.acting.playbooks import Playbooks
 from daemon.alerting.assembly import Alerting
+from daemon.alerting.receiving import Receiving
 from daemon.campaigns import Campaigns
 from daemon.cold import Cold
 from daemon.config import Config
@@ -50,6 +51,7 @@ class DaemonBody:
         clock: Callable[[], float],
         alerting: Alerting,
         playbooks: Playbooks,
+        receiving: Receiving,
         cold: Cold | None = None,
         tried_host: HostSide | None = None,
     ) -> None:
@@ -66,6 +68,7 @@ class DaemonBody:
         self._clock = clock
         self._alerting = alerting
         self._playbooks = playbooks
+        self._receiving = receiving
         self._effective = assembly.effective_reader(config)
         self._cold = cold
         self._host_values = HostValues((host if tried_host is None else tried_host).hand)
@@ -202,6 +205,10 @@ class DaemonBody:
         campaign = self._campaigns.pending()
         driver = self._playbooks.driver
         return [*([] if campaign is None else [campaign]), *([] if driver is None else driver.pending())]
+
+    async def alertmanager(self, body: bytes) -> dict[str, Any]:
+        """Take a post of Alertmanager's webhook."""
+        return self._receiving.take(body)
 
     async def _look_at_host(self, *, changed: bool = False) -> None:
         """A campaign that runs tells the values itself, and must not wait for a reading."""

@@ -6,10 +6,12 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from daemon.config import Config
 from daemon.errors import ConfigError
 from daemon.sections.engine import WatchedEngineSection
+from daemon.sections.rules import AlertmanagerSection, WebhookSection
 
 API_KEY_VARIABLE = "TRIMTAB_ENGINE_API_KEY"
 TOKEN_VARIABLE = "TRIMTAB_TOKEN"  # noqa: S105 - the name of a variable
@@ -50,6 +52,33 @@ def plugin_token(config: Config, environ: Mapping[str, str] = os.environ) -> str
 def web_token(config: Config, environ: Mapping[str, str] = os.environ) -> str | None:
     """The token of Trimtab's own API, or None."""
     return _secret("web.token_file", config.web.token_file, environ.get(WEB_TOKEN_VARIABLE))
+
+
+def alertmanager_secrets(section: AlertmanagerSection) -> tuple[str | None, str | None]:
+    """The password and the bearer token of an Alertmanager, each None where it has none."""
+    where = f"alertmanagers ({section.url})"
+    return (
+        _secret(f"{where}: password_file", section.password_file, None),
+        _secret(f"{where}: bearer_file", section.bearer_file, None),
+    )
+
+
+def webhook_secrets(section: WebhookSection) -> tuple[str, str | None]:
+    """The address of a webhook, which holds the robot's key, and its signing secret, None where it has none."""
+    where = f"rules.webhooks ({section.name})"
+    url = _secret(f"{where}: url_file", section.url_file, None)
+    assert url is not None
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        # The address itself is not shown.
+        raise ConfigError(
+            f"{where}: url_file: {section.url_file} holds no HTTP address: write https://HOST/..."
+        )
+    return url, _secret(f"{where}: secret_file", section.secret_file, None)
 
 
 def make_token_file(path: Path) -> Path:

@@ -60,11 +60,16 @@ class Exporter:
     def samples(self) -> list[Sample]:
         """What is on the page now; to be asked on the thread that fills the history."""
         now = self._clock()
-        return [*self._history.last_samples(now), *self._own(now), *self._more(now)]
+        return [*self._history.last_samples(now), *self.own(now)]
 
     def page(self) -> bytes:
         """The whole page in text format 0.0.4."""
         return render(self.samples())
+
+    def own(self, now: float) -> Iterator[Sample]:
+        """What is on the page and stands in no history."""
+        yield from self._own(now)
+        yield from self._more(now)
 
     def _own(self, now: float) -> Iterator[Sample]:
         state = self._state()

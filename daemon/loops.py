@@ -24,7 +24,10 @@ from collectors.runner import Runner
 from collectors.sample import Sample
 from daemon import assembly, credentials
 from daemon.acting.playbooks import Playbooks
+from daemon.acting.received import ReceivedRuns
 from daemon.alerting.assembly import Alerting
+from daemon.alerting.receiving import Receiving
+from daemon.alerting.sending import SEND_SECONDS, Sending
 from daemon.body import DaemonBody
 from daemon.campaigns import Campaigns
 from daemon.canary import canary as build_canary
@@ -122,7 +125,10 @@ class Daemon:
             reapply_host=after_restart(host, self._notices),
             canary=self._canary,
         )
-        self.alerting = Alerting(config, self._history, self._store, self._notices, clock())
+        self._exporter = Exporter(self._history, self._self_state, clock=clock, more=self._more_samples)
+        self.alerting = Alerting(
+            config, self._history, self._store, self._notices, clock(), self._exporter.own
+        )
         self.campaigns.alert = self.alerting.campaign_alert()
         self._watch = EngineWatch(
             self._control,
@@ -134,6 +140,8 @@ class Daemon:
             busy=self._busy,
             unproven=self.campaigns.unproven,
         )
+        self.sending = Sending(config, self._notices, clock)
+        self.receiving = Receiving(self._store, self.sending.sender, config.web, clock)
         self.playbooks = Playbooks(
             config,
             self.alerting.groups,
@@ -147,9 +155,16 @@ class Daemon:
             host=host,
             cold=self._cold,
             clock=clock,
+            silences=self.sending,
+            sink=self.sending,
         )
-        if self.playbooks.driver is not None and self.alerting.watch is not None:
-            self.alerting.watch.run_sinks.append(self.playbooks.driver)
+        if self.alerting.watch is not None:
+            self.alerting.watch.alert_sinks.append(self.sending)
+            self.alerting.watch.change_sinks.append(self.sending)
+            if self.playbooks.driver is not None:
+                self.alerting.watch.run_sinks.append(self.playbooks.driver)
+        if self.playbooks.driver is not None:
+            self.receiving.sinks.append(ReceivedRuns(self.playbooks.driver, clock))
         self._host_watch = HostWatch(host, self._modes, self._notices, busy=self._busy)
         self.body = DaemonBody(
             config=config,
@@ -164,6 +179,7 @@ class Daemon:
             clock=clock,
             alerting=self.alerting,
             playbooks=self.playbooks,
+            receiving=self.receiving,
             cold=self._cold,
             tried_host=tried_host,
         )
@@ -179,9 +195,7 @@ class Daemon:
             self._config.web.root_path,
             self._clock,
         )
-        add_metrics(
-            app, Exporter(self._history, self._self_state, clock=self._clock, more=self._more_samples)
-        )
+        add_metrics(app, self._exporter)
         return app
 
     async def first_look(self) -> None:
@@ -220,6 +234,9 @@ class Daemon:
                 loops.create_task(supervisor.every("playbooks", PLAYBOOK_SECONDS, self.playbooks.driver.tick))
             if self._cold is not None:
                 loops.create_task(supervisor.every("restarts", WATCH_SECONDS, self._cold.tick))
+            loops.create_task(supervisor.every("received alerts", WATCH_SECONDS, self.receiving.tick))
+            for name, tick in self.sending.loops():
+                loops.create_task(supervisor.every(name, SEND_SECONDS, tick))
             if self._canary is not None:
                 loops.create_task(supervisor.every("canary", WATCH_SECONDS, self._canary.tick))
             if listening is not None:
@@ -232,6 +249,7 @@ class Daemon:
             await self._cold.finish()
         if self._canary is not None:
             await self._canary.finish()
+        await self.sending.close()
         self._store.close()
 
     async def serve(self, listening: socket.socket) -> None:
@@ -283,7 +301,7 @@ class Daemon:
             self._canary.look_again()
 
     def _more_samples(self, now: float) -> list[Sample]:
-        return [*self.alerting.samples(now), *self.playbooks.samples(now)]
+        return [*self.alerting.samples(now), *self.sending.samples(now), *self.playbooks.samples(now)]
 
     def _self_state(self) -> SelfState:
         return SelfState(

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from sqlalchemy import CursorResult, Delete, Select, delete, func, select, tuple_
 from sqlalchemy.orm import Session
 
+from store.alert_models import AlertRow, ReceivedAlert
 from store.models import Campaign, Decision, JournalEntry, Launch, Pair, Promoted, Trial, Window
 from store.run_retention import forget_runs
 from store.session import Store
+
+MOST_RECEIVED = 10_000
+"""Alerts of Alertmanager's webhook that are kept; older ones go, whatever their age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,20 @@ def forget(store: Store, before: float) -> Forgotten:
                 Launch.time < before, tuple_(Launch.engine, Launch.boot_id).not_in(_newest_boots())
             )
         )
+        forget_received(session)
+        # Of engines that are watched no longer: those of the others go by themselves.
+        session.execute(delete(AlertRow).where(AlertRow.time < before, AlertRow.state != "firing"))
         runs = forget_runs(session, before)
     return Forgotten(campaigns, entries, runs)
+
+
+def forget_received(session: Session, most: int = MOST_RECEIVED) -> int:
+    """Delete all but the newest `most` alerts of the webhook (and what came with the last of them)."""
+    last = select(ReceivedAlert.received).order_by(ReceivedAlert.received.desc()).offset(most - 1).limit(1)
+    oldest_kept = session.scalar(last)
+    if oldest_kept is None:
+        return 0
+    return _deleted(session, delete(ReceivedAlert).where(ReceivedAlert.received < oldest_kept))
 
 
 def _standing(session: Session) -> list[JournalEntry]:

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 
 from change.engine import EngineError, EngineUnreachable
 from store import Store, StoreError
+from web.alertmanager_route import alertmanager_routes
 from web.api import reading_routes, writing_routes
 from web.body import Body, NotFound, Refused
 from web.feed import Feed
@@ -70,6 +71,7 @@ def create_app(
     app.include_router(writing_routes(body))
     app.include_router(reading_run_routes(body, store))
     app.include_router(writing_run_routes(body))
+    app.include_router(alertmanager_routes(body))
     app.include_router(page_routes(body, store, feed))
     if sessions is not None:
         app.include_router(login_routes(sessions, root_path))

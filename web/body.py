@@ -17,6 +17,18 @@ class NotFound(Exception):
     """What was named (an approval, a journal entry) does not exist."""
 
 
+class Senseless(Exception):
+    """What was sent is not what was asked for; the text says in which way, and to send it again would not help."""
+
+
+class TryLater(Exception):
+    """There is too much at once: nothing was done, and it may be sent again after `seconds`."""
+
+    def __init__(self, text: str, seconds: float) -> None:
+        super().__init__(text)
+        self.seconds = seconds
+
+
 class Body(Protocol):
     """The running daemon as the face sees it. Every answer is JSON-able; None means unknown, never zero.
 
@@ -86,4 +98,11 @@ class Body(Protocol):
 
     async def decline(self, id: str) -> dict[str, Any]:
         """Say no to a pending approval."""
+        ...
+
+    async def alertmanager(self, body: bytes) -> dict[str, Any]:
+        """Take a post of Alertmanager's webhook; when this returns it is stored.
+
+        Raises `Senseless` for a body that no Alertmanager sends, `TryLater` or `StoreError` where it was not stored.
+        """
         ...

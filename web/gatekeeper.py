@@ -18,7 +18,8 @@ from web.sessions import COOKIE, Sessions
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 MAX_BODY_BYTES = 64 * 1024
-TOO_LARGE = f"the body is over {MAX_BODY_BYTES} bytes"
+LARGER_BODIES = {"/api/v1/alertmanager": 1024 * 1024}
+"""Paths whose bodies may be larger, in bytes."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -63,7 +64,7 @@ class Gatekeeper:
         if refusal is not None:
             await refusal(scope, receive, send_guarded)
             return
-        await self.app(scope, limited(receive), send_guarded)
+        await self.app(scope, limited(receive, most_bytes(path)), send_guarded)
 
     def _placed(self, scope: Scope) -> Scope:
         """Put the app under its sub-path, whether or not the proxy stripped it, in the form ASGI wants."""
@@ -84,8 +85,8 @@ class Gatekeeper:
         if scope["method"] not in SAFE_METHODS:
             if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
                 return problem(403, "another site may not write here")
-            if int_or_zero(headers.get("content-length")) > MAX_BODY_BYTES:
-                return problem(413, TOO_LARGE)
+            if int_or_zero(headers.get("content-length")) > most_bytes(path):
+                return problem(413, too_large(most_bytes(path)))
             media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
             if path != "/login" and media_type != "application/json":
                 return problem(
@@ -146,7 +147,17 @@ def int_or_zero(text: str | None) -> int:
     return int(text) if text is not None and text.isascii() and text.isdigit() else 0
 
 
-def limited(receive: Receive) -> Receive:
+def most_bytes(path: str) -> int:
+    """How large a body may be."""
+    return LARGER_BODIES.get(path, MAX_BODY_BYTES)
+
+
+def too_large(limit: int) -> str:
+    """Say that a body is."""
+    return f"the body is over {limit} bytes"
+
+
+def limited(receive: Receive, limit: int) -> Receive:
     """Count the body as it arrives, for those who send no length."""
     seen = 0
 
@@ -154,8 +165,8 @@ def limited(receive: Receive) -> Receive:
         nonlocal seen
         message = await receive()
         seen += len(message.get("body", b""))
-        if seen > MAX_BODY_BYTES:
-            raise HTTPException(413, TOO_LARGE)
+        if seen > limit:
+            raise HTTPException(413, too_large(limit))
         return message
 
     return counted

@@ -110,6 +110,33 @@ OWN_ROWS = (
         labels=("rule_group",),
         combine="max",
     ),
+    Metric(
+        "trimtab_notifications_sent_total",
+        "Alerts that the Alertmanager or webhook took.",
+        "alerts",
+        "counter",
+        labels=("target",),
+    ),
+    Metric(
+        "trimtab_notifications_dropped_total",
+        "Alerts that were not sent: the queue was full, they came too late, or the target refused them.",
+        "alerts",
+        "counter",
+        labels=("target",),
+    ),
+    Metric(
+        "trimtab_notifications_failed_total",
+        "Requests to the Alertmanager or webhook that failed; what they brought is sent again.",
+        "requests",
+        "counter",
+        labels=("target",),
+    ),
+    Metric(
+        "trimtab_notification_queue_length",
+        "Alerts that wait to be sent.",
+        "alerts",
+        labels=("target",),
+    ),
 )
 
 FAMILIAR_ROWS = (

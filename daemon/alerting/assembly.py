@@ -26,14 +26,27 @@ from store import Store
 class Alerting:
     """The rules of a configuration with what watches them; `watch` is None where no rule is evaluated."""
 
-    def __init__(self, config: Config, history: History, store: Store, notices: Notices, now: float) -> None:
-        """`now` is when the history begins. Raises `ConfigError` for rules that cannot be used."""
+    def __init__(
+        self,
+        config: Config,
+        history: History,
+        store: Store,
+        notices: Notices,
+        now: float,
+        own: Callable[[float], Iterable[Sample]] | None = None,
+    ) -> None:
+        """`now` is when the history begins; `own` gives what the exporter says beside it, which rules may ask for too.
+
+        Raises `ConfigError` for rules that cannot be used.
+        """
         self.left_out: list[LeftOut] = []
         self.groups = configured_rules(config, self.left_out.append)
         self.watch: AlertWatch | None = None
         if config.rules.enabled:
             evaluator = Evaluator(self.groups, store, config.engine.url, readings_since=now)
-            self.watch = AlertWatch(evaluator, HistoryReadings(history), notices)
+            readings = HistoryReadings(history, None if own is None else _Once(own))
+            remarks = [str(one) for one in self.left_out]
+            self.watch = AlertWatch(evaluator, readings, notices, remarks=remarks)
 
     @property
     def windows(self) -> dict[str, float]:
@@ -56,6 +69,19 @@ class Alerting:
     def samples(self, now: float) -> Iterable[Sample]:
         """What the exporter says of them."""
         return () if self.watch is None else samples(self.watch.evaluator, now)
+
+
+class _Once:
+    """Makes samples once for each time: every rule of a tick asks for them."""
+
+    def __init__(self, make: Callable[[float], Iterable[Sample]]) -> None:
+        self._make = make
+        self._made: tuple[float, list[Sample]] | None = None
+
+    def __call__(self, now: float) -> list[Sample]:
+        if self._made is None or self._made[0] != now:
+            self._made = (now, list(self._make(now)))
+        return self._made[1]
 
 
 def rule_files(config: Config) -> list[Path]:

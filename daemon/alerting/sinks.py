@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from rules.alert import Alert
@@ -27,10 +27,14 @@ class ChangeSink(Protocol):
 class RunSink(Protocol):
     """Starts playbooks (`daemon.acting.driver.PlaybookDriver`)."""
 
-    def fired(self, alerts: Iterable[Alert]) -> None:
-        """Take alerts that changed: those that fire start their playbook, the others are over.
+    def fired(self, alerts: Sequence[Alert], now: float) -> None:
+        """Take alerts that name a playbook and fire.
 
         After a restart those that fired before it come once more: a run that there is for an alert's fingerprint and
         `fired_at` is not started again. What was lost between an alert and its run in a crash is made up for so.
         """
+        ...
+
+    def resolved(self, alerts: Sequence[Alert], now: float) -> None:
+        """Take alerts that name a playbook and are over."""
         ...

@@ -10,10 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from collectors.metrics import METRICS
+from daemon.acting.playbooks import configured_playbooks
 from daemon.alerting.assembly import read_rules
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, print_table, remark
-from daemon.errors import BAD, USAGE, UserError
+from daemon.config import Config
+from daemon.errors import BAD, USAGE, ConfigError, UserError
 from rules import export as exporting
 from rules.rule import Rule, RuleError, RuleGroup
 from rules.rule_fields import nearest
@@ -44,6 +46,7 @@ def check(files: RuleFiles = None, config: ConfigOption = None, as_json: JsonOpt
     except RuleError as error:
         mistakes = str(error).splitlines()
     mistakes += [line for group in groups for rule in group.rules for line in _never(rule)]
+    mistakes += _no_playbook(settings, groups)
     if as_json:
         listed = [_listed(group, rule) for group in groups for rule in group.rules]
         print_json({"rules": listed, "mistakes": mistakes, "remarks": remarks})
@@ -133,6 +136,20 @@ def _never(rule: Rule) -> list[str]:
         elif name not in known and base not in histograms:
             found.append(f"{rule.source}: rule {rule.name}: there is no metric {name}{nearest(name, known)}")
     return found
+
+
+def _no_playbook(settings: Config, groups: Sequence[RuleGroup]) -> list[str]:
+    """Playbooks that rules name and the configuration does not have."""
+    try:
+        known = configured_playbooks(settings, groups)
+    except ConfigError as error:
+        return str(error).splitlines()
+    return [
+        f"{rule.source}: rule {rule.name}: there is no playbook {rule.playbook}{nearest(rule.playbook, known)}"
+        for group in groups
+        for rule in group.rules
+        if rule.playbook is not None and rule.playbook not in known
+    ]
 
 
 def _listed(group: RuleGroup, rule: Rule) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -18,6 +19,7 @@ from daemon import credentials
 from daemon.config import Config, shown
 from daemon.doctor.finding import Finding
 from daemon.errors import ConfigError, UserError
+from rules.webhooks.robot import secrets_of
 
 STARS = "***"
 _ASSIGNED = re.compile(
@@ -54,7 +56,20 @@ def known_secrets(config: Config) -> list[str]:
             continue
         if secret:
             found.append(secret)
-    return found
+    return found + _secrets_of_targets(config)
+
+
+def _secrets_of_targets(config: Config) -> list[str]:
+    """Those of whom alerts are sent to."""
+    found: list[str | None] = []
+    for alertmanager in config.alertmanagers:
+        with contextlib.suppress(ConfigError):
+            found += credentials.alertmanager_secrets(alertmanager)
+    for webhook in config.rules.webhooks:
+        with contextlib.suppress(ConfigError):
+            url, secret = credentials.webhook_secrets(webhook)
+            found += [*secrets_of(url), secret]
+    return [secret for secret in found if secret]
 
 
 def write_bundle(

@@ -10,8 +10,9 @@ import numpy as np
 
 from change.engine import EngineUnreachable
 from collectors.sample import SourceHealth
+from rules.alertmanager.webhook_body import WebhookError, parse
 from tests.web.seeded import CEILINGS, ENGINE, FLOORS, LAUNCH, WINNER
-from web.body import NotFound, Refused
+from web.body import NotFound, Refused, Senseless
 
 
 class FakeBody:
@@ -223,6 +224,18 @@ class FakeBody:
     async def decline(self, id: str) -> dict[str, Any]:
         """Know one approval."""
         return self._answered("decline", id)
+
+    async def alertmanager(self, body: bytes) -> dict[str, Any]:
+        """Read a post as the daemon does, and store nothing."""
+        if self.broken is not None:
+            raise self.broken
+        try:
+            delivery = parse(body)
+        except WebhookError as error:
+            raise Senseless(str(error)) from error
+        self.orders.append(("alertmanager", len(delivery.alerts)))
+        taken = len(delivery.alerts)
+        return {"taken": taken, "new": taken, "resolved": 0, "own": 0, "left_out": delivery.left_out}
 
     def _answered(self, what: str, id: str) -> dict[str, Any]:
         if id != "promotion-3-4":

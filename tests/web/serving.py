@@ -23,6 +23,7 @@ def served(app: FastAPI) -> Iterator[str]:
     """Run the app on a free loopback port and yield its address; stopping it also ends its streams."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
+        listener.listen(128)  # who comes before the server runs waits, and is not refused
         config = uvicorn.Config(app, log_level="warning", lifespan="on", ws="none")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

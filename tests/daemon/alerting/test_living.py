@@ -15,6 +15,8 @@ groups:
     interval: 1s
     rules:
       - {alert: Seen, expr: 'trimtab_collector_success{collector="vllm"} >= 0', labels: {severity: info}, playbook: p}
+      - {alert: Paused, expr: 'trimtab_paused == 0 and on () trimtab_mode{mode="act"} == 1', labels: {severity: info}}
+      - {alert: Itself, expr: 'sum(trimtab_alerts{alertname="Seen"}) > 0', labels: {severity: info}}
       - {alert: Never, expr: trimtab_engine_requests_waiting > 1e9}
 """
 
@@ -39,6 +41,8 @@ def test_alerts_are_shown_exported_and_kept_over_a_restart(tmp_path: Path, engin
         async with running(config) as one:
             first = await fires(one, "Seen")
             assert first["labels"]["collector"] == "vllm" and first["playbook"] == "p"
+            await fires(one, "Paused")
+            await fires(one, "Itself")
             page = (await one.http.get("/metrics")).text
             assert 'trimtab_alerts{alertname="Seen",severity="info",state="firing"} 1.0' in page
             assert 'trimtab_rule_group_last_evaluation_timestamp_seconds{rule_group="g"}' in page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -49,8 +49,13 @@ class Listener:
     def changed(self, alerts: Sequence[Alert], now: float) -> None:
         self.changes += [alert.state for alert in alerts]
 
-    def fired(self, alerts: Iterable[Alert]) -> None:
-        self.runs += [f"{alert.playbook} {alert.state}" for alert in alerts]
+    def fired(self, alerts: Sequence[Alert], now: float) -> None:
+        assert {alert.state for alert in alerts} == {"firing"}
+        self.runs += [f"{alert.playbook} firing" for alert in alerts]
+
+    def resolved(self, alerts: Sequence[Alert], now: float) -> None:
+        assert {alert.state for alert in alerts} == {"resolved"}
+        self.runs += [f"{alert.playbook} resolved" for alert in alerts]
 
 
 class Stand:

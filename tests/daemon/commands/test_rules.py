@@ -59,6 +59,10 @@ def test_check_lists_the_rules_of_a_file(trimtab: Trimtab, rules: Path) -> None:
             "groups: [{name: g, rules: [{alert: A, expr: trimtab_engine_ttft_seconds > 1}]}]",
             "trimtab_engine_ttft_seconds is a histogram: ask for trimtab_engine_ttft_seconds_bucket",
         ),
+        (
+            "groups: [{name: g, rules: [{alert: A, expr: npu_power_watts > 1, playbook: slow_cart}]}]",
+            "rules.yaml:1: rule A: there is no playbook slow_cart; did you mean slow_card?",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line_and_code_1(
