@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -87,15 +87,18 @@ class PlaybookDriver:
 
     # ------------------------------------------------------------------ why playbooks walk
 
-    def fired(self, alerts: Iterable[Alert]) -> None:
+    def fired(self, alerts: Sequence[Alert], now: float) -> None:
         """See `daemon.alerting.sinks.RunSink`."""
         for alert in alerts:
-            if alert.state == "resolved":
-                self.over(alert.fingerprint)
-            elif alert.state == "firing" and alert.playbook is not None:
+            if alert.playbook is not None:
                 started = alert.active_at if alert.fired_at is None else alert.fired_at
                 window = self._windows.get(alert.rule, 0.0)
                 self._take(Trigger(alert.playbook, "rule", alert.labels, alert.fingerprint, started, window))
+
+    def resolved(self, alerts: Sequence[Alert], now: float) -> None:
+        """See `daemon.alerting.sinks.RunSink`."""
+        for alert in alerts:
+            self.over(alert.fingerprint, now)
 
     def received(self, labels: Labels, fingerprint: str, starts_at: float) -> None:
         """Take an alert that Alertmanager's webhook brought, firing and for the first time."""
@@ -105,9 +108,9 @@ class PlaybookDriver:
         window = self._windows.get(dict(labels).get("alertname", ""), 0.0)
         self._take(Trigger(name, "alertmanager", labels, fingerprint, starts_at, window))
 
-    def over(self, fingerprint: str) -> None:
+    def over(self, fingerprint: str, now: float) -> None:
         """An alert is over, of whichever source: what has changed nothing for it yet need not."""
-        self._runner.resolved(fingerprint, self._clock())
+        self._runner.resolved(fingerprint, now)
         if self._quiet is not None:
             self._quiet.over(fingerprint)
 

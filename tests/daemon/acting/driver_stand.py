@@ -138,7 +138,7 @@ class DriverStand:
     def fires(self, npu: str = "3", playbook: str = "hot") -> Alert:
         own = labels(alertname="Hot", severity="warning", npu=npu)
         alert = Alert("Hot", own, {}, "firing", 90.0, self.now - 60, self.now, playbook=playbook)
-        self.driver.fired([alert])
+        self.driver.fired([alert], self.now)
         return alert
 
     def live(self, seconds: int = 1, celsius: float | None = None) -> None:

@@ -205,7 +205,7 @@ def test_the_same_alert_after_a_restart_starts_nothing_anew(stand: DriverStand) 
         alert = stand.fires()
         await stand.ticks(50, 70.0)
         stand.begin()
-        stand.driver.fired([alert])
+        stand.driver.fired([alert], stand.now)
         await stand.ticks(3, 70.0)
 
     stand.here.stand.live(story())
@@ -342,7 +342,7 @@ def test_a_restart_that_can_wait_comes_in_the_quiet_time_while_the_alert_fires(t
         await asyncio.sleep(3700.0)
         stand.begin()
         await stand.ticks(1)
-        stand.driver.fired([alert])
+        stand.driver.fired([alert], stand.now)
         await stand.ticks(300, 50.0)
 
     stand.here.stand.live(whole())
