@@ -171,6 +171,7 @@ class Daemon:
             clock=clock,
             silences=self.sending,
             sink=self.sending,
+            present=self._exporter.own,
         )
         if self.alerting.watch is not None:
             self.alerting.watch.alert_sinks.append(self.sending)
