@@ -226,6 +226,6 @@ class ReplicaReadings:
         """A figure that comes and goes slowly around zero, with this standard deviation."""
         before, value = self._drift.get(name, (now, spread * float(self._rng.normal())))
         kept = math.exp((before - now) / DRIFT_LASTS_SECONDS)
-        value = value * kept + spread * math.sqrt(1.0 - kept**2) * float(self._rng.normal())
+        value = value * kept + spread * math.sqrt(1.0 - kept * kept) * float(self._rng.normal())
         self._drift[name] = (now, value)
         return value
