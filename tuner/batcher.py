@@ -224,7 +224,7 @@ class Batcher:
         return self._go(now, seen, wanted, _reason(known, forecast), fresh > 0)
 
     def _move(self, now: float, seen: Observation, fresh: float, back_off: bool) -> None:
-        """Let the margin follow the preemptions, wider at once and back slowly, and the room the free memory."""
+        """Let margin and care follow the preemptions: up at once, back slowly."""
         since = 0.0 if self._moved is None else max(now - self._moved, 0.0)
         self._moved = now
         if back_off:
