@@ -140,7 +140,7 @@ class Daemon:
             section=config.tune.adaptive,
             slo=config.slo.limits(),
             lease_seconds=config.tune.lease_seconds,
-            busy=self._busy,
+            busy=lambda: self._busy() or self.playbooks.acting,
             ended=self._look_again,
             schedule=config.tune.schedule,
         )
@@ -171,6 +171,7 @@ class Daemon:
             clock=clock,
             silences=self.sending,
             sink=self.sending,
+            give_way=self.adaptive.give_way,
             present=self._exporter.own,
         )
         if self.alerting.watch is not None:

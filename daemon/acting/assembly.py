@@ -17,7 +17,7 @@ from daemon.acting.hands import ActingHands
 from daemon.acting.host import HostValues
 from daemon.acting.hot import ExpandBatch, HotValues
 from daemon.acting.notify import NoticeSink, Notify
-from daemon.acting.preempt import Campaigning, Preempt
+from daemon.acting.preempt import Campaigning, GiveWay, Preempt
 from daemon.acting.quiet import QuietTimes
 from daemon.acting.replicas import ScaleUp, TrafficAway, kubernetes_scale
 from daemon.acting.restart import RestartEngine
@@ -43,8 +43,9 @@ def acting_hands(
     cold: Cold | None,
     quiet: QuietTimes,
     sink: NoticeSink | None = None,
+    give_way: GiveWay | None = None,
 ) -> ActingHands:
-    """The hands of the running daemon; `sink` are the webhooks of `rules.webhooks`."""
+    """The hands of the running daemon; `sink` are the webhooks of `rules.webhooks`, `give_way` see `Preempt`."""
     hooks, redactor = config.playbooks.hooks, Redactor(known_secrets(config))
     hot = HotValues(control, journal, assembly.lock_dir(config))
     deeds: Mapping[ActionKind, Deed] = {
@@ -61,7 +62,9 @@ def acting_hands(
         "traffic_away": TrafficAway(hooks, redactor),
         "notify": Notify(notices, sink),
     }
-    return ActingHands(deeds, _captures(config, redactor), Preempt(campaigns, control, journal))
+    return ActingHands(
+        deeds, _captures(config, redactor), Preempt(campaigns, control, journal, give_way=give_way)
+    )
 
 
 def _captures(config: Config, redactor: Redactor) -> Captures:

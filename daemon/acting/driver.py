@@ -136,6 +136,11 @@ class PlaybookDriver:
 
     # ------------------------------------------------------------------ the loop
 
+    @property
+    def acting(self) -> bool:
+        """Whether a run has changed something and has not ended."""
+        return self._runner.acting
+
     async def tick(self, now: float) -> None:
         """One second of all runs."""
         if self._pledge is not None:

@@ -16,7 +16,7 @@ from daemon.acting.counts import Counts
 from daemon.acting.driver import PlaybookDriver
 from daemon.acting.notify import NoticeSink
 from daemon.acting.pledge import Pledge
-from daemon.acting.preempt import Campaigning
+from daemon.acting.preempt import Campaigning, GiveWay
 from daemon.acting.quiet import QuietTimes
 from daemon.acting.quiet_walks import QuietWalks
 from daemon.acting.triggers import Silences
@@ -60,6 +60,7 @@ class Playbooks:
         clock: Callable[[], float],
         silences: Silences | None = None,
         sink: NoticeSink | None = None,
+        give_way: GiveWay | None = None,
         present: Callable[[float], Iterable[Sample]] | None = None,
     ) -> None:
         """`groups` are the rules that name playbooks, `present` what `HistoryReadings` takes besides the history.
@@ -82,6 +83,7 @@ class Playbooks:
             cold=cold,
             quiet=quiet,
             sink=sink,
+            give_way=give_way,
         )
         self.driver = PlaybookDriver(
             Runner(config.engine.url, self.playbooks, limits(config), store),
@@ -105,6 +107,11 @@ class Playbooks:
             raise Refused("playbooks are switched off: playbooks.enabled is false")
         self.driver.leave_the_past()
         return self.driver
+
+    @property
+    def acting(self) -> bool:
+        """Whether one has changed something and has not ended."""
+        return self.driver is not None and self.driver.acting
 
     def samples(self, now: float) -> Iterable[Sample]:
         """What the exporter says of them."""

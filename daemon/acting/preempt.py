@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from change.engine import EngineControl, EngineError
@@ -13,6 +15,9 @@ from tuner.messages import Decision
 
 PATIENCE_SECONDS = 2.0
 """For the campaign to put the incumbent back, and once more for the playbook to do it itself."""
+
+GiveWay = Callable[[str, float], Awaitable[None]]
+"""Asks the adaptive mode to let go of the engine, with the reason and the time."""
 
 
 class Campaigning(Protocol):
@@ -43,7 +48,11 @@ class Preempt:
         control: EngineControl,
         journal: Journal,
         patience_seconds: float = PATIENCE_SECONDS,
+        *,
+        give_way: GiveWay | None = None,
     ) -> None:
+        """`give_way` asks the adaptive mode to let go of the engine; if it cannot, its lease does that."""
+        self._give_way = give_way
         self._campaigns = campaigns
         self._control = control
         self._journal = journal
@@ -55,6 +64,10 @@ class Preempt:
 
         A start-up candidate that serves is taken back by the cold lane's own recovery, as its way back is a restart.
         """
+        if self._give_way is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._patience):
+                    await self._give_way(reason, now)
         if not self._campaigns.running:
             return None
         stopping = asyncio.create_task(

@@ -52,10 +52,14 @@ class _Entry:
         return self.kept.ledger.state not in ENDED
 
     @property
+    def begun(self) -> bool:
+        """Whether it has changed something."""
+        return any(act.touched for act in self.kept.ledger.acts)
+
+    @property
     def holds(self) -> bool:
         """Whether no other run may change anything: it walks, and does more than wait for leave to begin."""
-        begun = any(act.touched for act in self.kept.ledger.acts)
-        asks = self.kept.ledger.state == "waiting_approval" and not begun
+        asks = self.kept.ledger.state == "waiting_approval" and not self.begun
         return self.mind is not None and self.changes and self.live and not asks
 
 
@@ -146,6 +150,11 @@ class Runner:
             out += self._walk(now, entry, seen)
         self._save()
         return tuple(out)
+
+    @property
+    def acting(self) -> bool:
+        """Whether a run has changed something and has not ended."""
+        return any(entry.live and entry.begun for entry in self._entries)
 
     @property
     def idle(self) -> bool:

@@ -63,8 +63,9 @@ def client(_shared_client: TestClient, body: FakeBody) -> TestClient:
     return _shared_client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """One browser for a file: it keeps an event loop running, in which other tests could not begin theirs."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_program("chromium"), args=ARGUMENTS)
         yield browser
