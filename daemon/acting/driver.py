@@ -215,7 +215,7 @@ class PlaybookDriver:
                 case AskApproval():
                     context = self._context(command.run_id)
                     self._notices.say(
-                        f"{context.run} asks", f"{context.actor} asks: {command.plan.text}", "info"
+                        f"{context.run} asks", f"{context.actor} asks: {command.plan.told}", "info"
                     )
                 case _:
                     _log.error(

@@ -338,7 +338,7 @@ class Runner:
             kept.dry,
             kept.queued,
             ledger.started,
-            None if asks is None else asks.plan.text,
+            None if asks is None else asks.plan.told,
             None if asks is None else asks.call,
             None if entry.mind is None else entry.mind.answer_by,
         )
