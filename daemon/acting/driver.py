@@ -78,7 +78,11 @@ class PlaybookDriver:
         self._quiet = quiet
         self._triggers = Triggers(silences, clock)
         self._workers = Workers(
-            hands, clock, heard=self.counts.heard, finish_profile_seconds=finish_profile_seconds
+            hands,
+            clock,
+            heard=self.counts.heard,
+            halted=modes.halted,
+            finish_profile_seconds=finish_profile_seconds,
         )
         self._contexts: dict[int, RunContext] = {}
         self._answers: list[Answer] = []
