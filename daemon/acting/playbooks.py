@@ -86,7 +86,13 @@ class Playbooks:
             give_way=give_way,
         )
         self.driver = PlaybookDriver(
-            Runner(config.engine.url, self.playbooks, limits(config), store),
+            Runner(
+                config.engine.url,
+                self.playbooks,
+                limits(config),
+                store,
+                finish_profile_seconds=config.capture.finish_seconds,
+            ),
             self.playbooks,
             hands,
             HistoryReadings(history, present),
