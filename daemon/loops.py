@@ -155,7 +155,7 @@ class Daemon:
             unproven=self.campaigns.unproven,
         )
         self.sending = Sending(config, self._notices, clock)
-        self.receiving = Receiving(self._store, self.sending.sender, config.web, clock)
+        self.receiving = Receiving(self._store, config.engine.url, self.sending.sender, config.web, clock)
         self.playbooks = Playbooks(
             config,
             self.alerting.groups,

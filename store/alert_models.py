@@ -32,11 +32,12 @@ class AlertRow(Base):
 
 
 class ReceivedAlert(Base):
-    """An alert that Alertmanager's webhook brought, once for each fingerprint and start."""
+    """An alert that Alertmanager's webhook brought, once for each engine, fingerprint and start."""
 
     __tablename__ = "received_alert"
-    __table_args__ = (Index("received_alert_by_time", "received"),)
+    __table_args__ = (Index("received_alert_by_time", "engine", "received"),)
 
+    engine: Mapped[str] = mapped_column(primary_key=True)  # beside which the daemon ran that took it
     fingerprint: Mapped[str] = mapped_column(primary_key=True)
     starts_at: Mapped[float] = mapped_column(primary_key=True)
     status: Mapped[str]  # firing, resolved
