@@ -103,9 +103,9 @@ class RunAct(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     run_id: Mapped[int] = mapped_column(ForeignKey("playbook_run.id"))
     step: Mapped[str]
-    action: Mapped[dict[str, Any]]  # kind, arguments, timeout_seconds
+    action: Mapped[dict[str, Any]]  # kind, arguments, timeout_seconds, keep
     plan: Mapped[dict[str, Any]]  # text, blast, reversible, undo
-    state: Mapped[str]  # intended, done, failed, refused, undone, kept (a verification held)
+    state: Mapped[str]  # intended, done, failed, refused, undone, kept (a verification held, or `keep`)
     intended: Mapped[float]
     ended: Mapped[float | None]
     outcome: Mapped[dict[str, Any] | None]  # ok, text, figures
