@@ -12,6 +12,7 @@ from change.journal import Journal
 from collectors.history import History
 from collectors.sample import Sample, labels
 from daemon.acting.assembly import acting_hands
+from daemon.acting.condition import EngineCondition
 from daemon.acting.counts import Counts
 from daemon.acting.driver import PlaybookDriver
 from daemon.acting.notify import NoticeSink
@@ -72,6 +73,7 @@ class Playbooks:
         if not config.playbooks.enabled:
             return
         quiet = QuietTimes(config.engine.restart, history)
+        condition = _condition(config, control, history, cold)
         hands = acting_hands(
             config,
             control,
@@ -82,6 +84,7 @@ class Playbooks:
             host=host,
             cold=cold,
             quiet=quiet,
+            condition=condition,
             sink=sink,
             give_way=give_way,
         )
@@ -96,6 +99,7 @@ class Playbooks:
             silences=silences,
             windows={rule.name: rule.for_seconds for group in groups for rule in group.rules},
             of_rule={rule.name: rule.playbook for group in groups for rule in group.rules},
+            condition=condition,
             pledge=_pledge(config, cold, notices),
             quiet=QuietWalks(quiet, self.playbooks),
             finish_profile_seconds=config.capture.finish_seconds,
@@ -188,3 +192,12 @@ def _pledge(config: Config, cold: Cold | None, notices: Notices) -> Pledge | Non
     ):
         return None
     return Pledge(ProcessServer(config.run_dir).stay, notices)
+
+
+def _condition(
+    config: Config, control: EngineControl, history: History, cold: Cold | None
+) -> EngineCondition | None:
+    if cold is None:
+        return None
+    load = sum(config.engine.restart.load.model_dump().values())
+    return EngineCondition(cold, control, history, load_seconds=load)
