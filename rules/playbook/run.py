@@ -200,7 +200,9 @@ class Run:
     def _act(self, now: float, seen: Observation, results: Mapping[int, Result], step: Act) -> bool:
         waits = self._acting is None or self._acting.asks is not None
         if self.resolved and waits and not self.ledger.acts and not self._dry:
-            self._finish(now, "skipped", "the alert resolved by itself before anything was done")
+            why = "the alert resolved by itself before anything was done"
+            self._note(now, "act", f"not done: {why}", seen)
+            self._finish(now, "skipped", why)
             return True
         if self._acting is None:
             try:

@@ -131,15 +131,17 @@ class Runner:
         out: list[Command] = []
         seen = Observation(readings, mode, stopped, results, answers)
         self._trouble = None
-        unsaved = any(entry.kept.notes for entry in self._entries)
-        try:
-            self._admit(now)
-            past = self._store.past(now) if any(entry.mind is None for entry in self._entries) else []
-        except StoreError as error:
-            self._trouble = str(error)
-        else:
-            for entry in self._entries if not unsaved else []:
-                self._start(now, entry, past, seen)
+        # What could not be written by the last tick comes first: the cool-downs of new runs are read from it.
+        self._save()
+        if self._trouble is None:
+            try:
+                self._admit(now)
+                past = self._store.past(now) if any(entry.mind is None for entry in self._entries) else []
+            except StoreError as error:
+                self._trouble = str(error)
+            else:
+                for entry in self._entries:
+                    self._start(now, entry, past, seen)
         for entry in self._entries:
             out += self._walk(now, entry, seen)
         self._save()
@@ -278,7 +280,8 @@ class Runner:
         except StoreError as error:
             self._trouble = str(error)
         else:
-            self._entries = [entry for entry in self._entries if entry.live]
+            # What has ended, but has not said so yet, is walked once more.
+            self._entries = [entry for entry in self._entries if entry.live or entry.kept.ledger.out]
 
     def _again(self, now: float, kept: Kept) -> None:
         restarts = int(kept.memory.get("restarts", 0)) + 1

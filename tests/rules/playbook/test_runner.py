@@ -299,6 +299,18 @@ class TestStore:
         stand.tick(celsius=90)
         assert stand.run().state == "running"
 
+    def test_a_cool_down_that_is_not_written_yet_holds(
+        self, stand: Stand, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        act(stand)
+        with self.broken(stand, monkeypatch):
+            stand.tick(celsius=80, times=8)
+            stand.runner.take([alert(started=2000.0)], stand.now)
+            stand.tick(celsius=90)
+        stand.tick(celsius=90, times=2)
+        assert [run.state for run in stand.rows(PlaybookRun)] == ["succeeded", "skipped"]
+        assert "cool-down" in stand.run().reason
+
     def test_what_is_done_is_put_back_without_it_and_written_down_later(
         self, stand: Stand, monkeypatch: pytest.MonkeyPatch
     ) -> None:
