@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from collectors.history import History
 from collectors.sample import Sample
 from daemon.alerting import view
@@ -23,8 +21,6 @@ from rules.rule import RuleError, RuleGroup
 from rules.rule_file import load, shipped_files
 from rules.slo_rules import LeftOut
 from store import Store
-
-log = structlog.get_logger("trimtab")
 
 
 class Alerting:
@@ -48,11 +44,9 @@ class Alerting:
         self.watch: AlertWatch | None = None
         if config.rules.enabled:
             evaluator = Evaluator(self.groups, store, config.engine.url, readings_since=now)
-            self.watch = AlertWatch(
-                evaluator, HistoryReadings(history, None if own is None else _Once(own)), notices
-            )
-        if self.left_out:
-            log.info("rules are left out", reasons=[str(one) for one in self.left_out])
+            readings = HistoryReadings(history, None if own is None else _Once(own))
+            remarks = [str(one) for one in self.left_out]
+            self.watch = AlertWatch(evaluator, readings, notices, remarks=remarks)
 
     @property
     def windows(self) -> dict[str, float]:

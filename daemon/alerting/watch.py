@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -25,7 +25,10 @@ class AlertWatch:
         readings: Readings,
         notices: Notices,
         stopwatch: Callable[[], float] = time.perf_counter,
+        *,
+        remarks: Sequence[str] = (),
     ) -> None:
+        """`remarks` are what the log is told once, with the first tick."""
         self.evaluator = evaluator
         self.alert_sinks: list[AlertSink] = []
         self.change_sinks: list[ChangeSink] = []
@@ -33,9 +36,13 @@ class AlertWatch:
         self._readings = readings
         self._notices = notices
         self._stopwatch = stopwatch
+        self._remarks = remarks
 
     async def tick(self, now: float) -> None:
         """Evaluate what is due."""
+        for remark in self._remarks:
+            log.info(remark)
+        self._remarks = ()
         came = self.evaluator.tick(self._readings, now, self._stopwatch)
         told = tuple(alert for alert in came.changes if alert.state != "pending")
         for alert in told:

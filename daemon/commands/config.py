@@ -6,6 +6,8 @@ import typer
 import yaml
 
 from daemon import credentials
+from daemon.acting.playbooks import configured_playbooks
+from daemon.alerting.assembly import configured_rules
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json
 from daemon.config import Config, shown
@@ -37,6 +39,7 @@ def check_start(settings: Config) -> None:
     """Raise `ConfigError` for a configuration with which the daemon would refuse to start."""
     credentials.engine_api_key(settings)
     credentials.plugin_token(settings)
+    configured_playbooks(settings, configured_rules(settings))
     try:
         check_bind(settings.web.host, credentials.web_token(settings))
     except UnsafeBind as error:

@@ -57,3 +57,12 @@ def test_the_file_named_in_the_environment_is_used(
 ) -> None:
     monkeypatch.setenv("TRIMTAB_CONFIG", config)
     assert trimtab("config", "check", "--json").json["engine"]["url"] == engine.url
+
+
+def test_config_check_reads_the_rules_and_playbooks_too(trimtab: Trimtab, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("groups: [{name: g, rules: [{alert: A}]}]")
+    path = tmp_path / "trimtab.yaml"
+    path.write_text(f"rules: {{files: [{rules}]}}\n")
+    told = trimtab("config", "check", "-c", str(path))
+    assert told.code == 2 and "rules.yaml:1: rule A: has no expr" in told.err
