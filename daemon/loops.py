@@ -157,6 +157,7 @@ class Daemon:
             clock=clock,
             silences=self.sending,
             sink=self.sending,
+            present=self._exporter.own,
         )
         if self.alerting.watch is not None:
             self.alerting.watch.alert_sinks.append(self.sending)
@@ -235,7 +236,7 @@ class Daemon:
             if self._cold is not None:
                 loops.create_task(supervisor.every("restarts", WATCH_SECONDS, self._cold.tick))
             loops.create_task(supervisor.every("received alerts", WATCH_SECONDS, self.receiving.tick))
-            for name, tick in self.sending.loops():
+            for name, tick in self.sending.loops(self.stop):
                 loops.create_task(supervisor.every(name, SEND_SECONDS, tick))
             if self._canary is not None:
                 loops.create_task(supervisor.every("canary", WATCH_SECONDS, self._canary.tick))

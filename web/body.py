@@ -89,7 +89,7 @@ class Body(Protocol):
         ...
 
     async def run_playbook(self, name: str, labels: Mapping[str, str], *, dry_run: bool) -> dict[str, Any]:
-        """Have a playbook walk with these labels as its variables; a dry run changes nothing (`web.run_shapes.Begun`)."""
+        """Have a playbook walk, labels as its variables; a dry run changes nothing (`web.run_shapes.Begun`)."""
         ...
 
     async def approve(self, id: str) -> dict[str, Any]:

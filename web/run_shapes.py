@@ -8,9 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from web.shapes import Open
 
-STATES = (
-    "queued, waiting_approval, running, verifying, succeeded, rolled_back, failed, inconclusive, skipped, abandoned"
-)
+STATES = "queued, waiting_approval, running, verifying, succeeded, rolled_back, failed, inconclusive, skipped, abandoned"
 
 
 class Playbook(Open):

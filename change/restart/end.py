@@ -14,9 +14,11 @@ from change.restart.parts import Parts, PhaseFailed
 from change.restart.ports import Holder
 from change.server import ProcessMark, ServerError
 
-URGENT_DRAIN_SECONDS = 2.0
+URGENT_DRAIN_SECONDS = 1.0
 """For an engine that answers nothing: what it may still bring to an end."""
-URGENT_GRACE_SECONDS = 5.0
+URGENT_ANSWER_SECONDS = 0.5
+"""For a question to it that has stood unanswered before."""
+URGENT_GRACE_SECONDS = 3.0
 _CALM_LOOKS = 2
 """A request let in just before the gate closed may be counted a moment later: one look at zero is not enough."""
 

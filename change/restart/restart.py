@@ -16,7 +16,7 @@ from change.journal import restart_actor
 from change.restart.begin import Begun, Proof, Start
 from change.restart.command import plain, same
 from change.restart.course import Course
-from change.restart.end import URGENT_DRAIN_SECONDS, close_and_drain, close_in_haste, held_by, release, stop
+from change.restart.end import URGENT_ANSWER_SECONDS, close_and_drain, close_in_haste, held_by, release, stop
 from change.restart.gate import Keeper
 from change.restart.hot_values import Proved, on_purpose, set_again
 from change.restart.locks import RestartLocks
@@ -98,7 +98,7 @@ class Restart:
                 )
         boot = None
         with contextlib.suppress(EngineError, TimeoutError):
-            async with asyncio.timeout(URGENT_DRAIN_SECONDS if self._order.urgent else None):
+            async with asyncio.timeout(URGENT_ANSWER_SECONDS if self._order.urgent else None):
                 boot = await parts.control.state()
         if boot is not None:
             self._locks.take(boot.boot_id)

@@ -60,8 +60,12 @@ class Playbooks:
         clock: Callable[[], float],
         silences: Silences | None = None,
         sink: NoticeSink | None = None,
+        present: Callable[[float], Iterable[Sample]] | None = None,
     ) -> None:
-        """`groups` are the rules that name playbooks. Raises `ConfigError` for playbooks that cannot be used."""
+        """`groups` are the rules that name playbooks, `present` what `HistoryReadings` takes besides the history.
+
+        Raises `ConfigError` for playbooks that cannot be used.
+        """
         self.playbooks = configured_playbooks(config, groups)
         self.driver: PlaybookDriver | None = None
         if not config.playbooks.enabled:
@@ -83,7 +87,7 @@ class Playbooks:
             Runner(config.engine.url, self.playbooks, limits(config), store),
             self.playbooks,
             hands,
-            HistoryReadings(history),
+            HistoryReadings(history, present),
             modes,
             notices,
             clock,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
@@ -63,10 +64,10 @@ class Sending:
         """Whether an alert is silenced or inhibited; see `Sender.suppressed`."""
         return await self.sender.suppressed(fingerprint, now)
 
-    def loops(self) -> Iterator[tuple[str, Tick]]:
-        """A loop for each target, by name: a slow one holds no other up."""
+    def loops(self, stop: asyncio.Event) -> Iterator[tuple[str, Tick]]:
+        """A loop for each target, by name: a slow one holds no other up, nor the end of the daemon, which is `stop`."""
         for one in self._everybody:
-            yield f"sending to {one.name}", self._tick(one)
+            yield f"sending to {one.name}", self._tick(one, stop)
 
     def health(self) -> list[Health]:
         """How it goes with each target."""
@@ -91,9 +92,17 @@ class Sending:
         for robot in self._robots:
             await robot.close()
 
-    def _tick(self, one: Target | Robot) -> Tick:
+    def _tick(self, one: Target | Robot, stop: asyncio.Event) -> Tick:
         async def tick(now: float) -> None:
-            await one.send_due()
+            sending, stopping = asyncio.create_task(one.send_due()), asyncio.create_task(stop.wait())
+            try:
+                await asyncio.wait({sending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if sending.done():
+                    sending.result()
+            finally:
+                sending.cancel()
+                stopping.cancel()
+                await asyncio.gather(sending, stopping, return_exceptions=True)
             self._tell(one.health, now)
 
         return tick

@@ -150,12 +150,8 @@ class FakeBody:
         """Begin a run, unless there is no such playbook."""
         if name != "thermal_throttling":
             raise NotFound(f"there is no playbook {name!r}")
-        return await self._order("run_playbook", (name, dict(labels), dry_run)) | {
-            "run": 7,
-            "state": "running",
-            "reason": None,
-            "dry_run": dry_run,
-        }
+        begun = {"run": 7, "state": "running", "reason": None, "dry_run": dry_run}
+        return self._ordered("run_playbook", name, dict(labels), dry_run) | begun
 
     async def knobs(self) -> list[dict[str, Any]]:
         """Answer with the four hot knobs and a cold one."""

@@ -21,6 +21,8 @@ from sim.hand import SimulatedControl
 from tests.daemon.acting.hand_stand import RUN, HandStand
 
 OWN_LIMIT_SECONDS = 30.0
+HASTE_SECONDS = 12.0
+"""Of the simulated engine, whose fresh start is proved in no time."""
 
 
 def clock_text(at: float) -> str:
@@ -140,7 +142,7 @@ def test_a_stalled_engine_is_not_waited_for(here: Here, monkeypatch: pytest.Monk
     phases = done.figures["phases"]
     assert phases["stop"] <= URGENT_GRACE_SECONDS + 1.0
     assert phases.get("drain", 0.0) <= 2 * URGENT_DRAIN_SECONDS
-    assert done.figures["own_seconds"] <= OWN_LIMIT_SECONDS
+    assert done.figures["own_seconds"] <= HASTE_SECONDS
     monkeypatch.undo()
     assert here.stand.serves(block_size=128)
 

@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import tarfile
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def live(
 
 
 async def tick(sending: Sending) -> None:
-    for _, one in sending.loops():
+    for _, one in sending.loops(asyncio.Event()):
         await one(NOW)
 
 
@@ -145,12 +146,29 @@ def test_trouble_is_said_and_its_end_too(stand: Stand) -> None:
         await tick(sending)
         (notice,) = notices.standing()
         assert "refused an alert, which is dropped: bad (" in notice.text
-        for _, one in sending.loops():
+        for _, one in sending.loops(asyncio.Event()):
             await one(clock.now + 3601)
         assert not notices.standing()
 
     live(Config.model_validate({"alertmanagers": [{"url": stand.url}]}), story, clock)
     assert stand.names() == {"A"}
+
+
+def test_a_target_that_hangs_does_not_hold_up_the_end(stand: Stand) -> None:
+    stand.hold = threading.Event()
+
+    async def story(sending: Sending, notices: Notices) -> None:
+        sending.take([an_alert("A")], NOW)
+        stop = asyncio.Event()
+        ((_, one),) = sending.loops(stop)
+        ticking = asyncio.ensure_future(one(NOW))
+        assert await asyncio.to_thread(stand.begun.wait, 10)
+        assert not ticking.done()
+        stop.set()
+        await asyncio.wait_for(ticking, 5)
+        assert sending.health()[0].queued == 1
+
+    live(Config.model_validate({"alertmanagers": [{"url": stand.url, "timeout_seconds": 60}]}), story)
 
 
 def test_each_target_has_its_figures_under_a_name_of_its_own(stand: Stand) -> None:

@@ -57,6 +57,8 @@ def alertmanager_stand(stand: Stand, tls: ssl.SSLContext | None = None) -> Itera
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        timeout = 5
+        wbufsize = 65536
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -112,14 +114,18 @@ def alertmanager_stand(stand: Stand, tls: ssl.SSLContext | None = None) -> Itera
             self.send_header("Content-Length", str(len(body)))
             for key, value in stand.headers.items():
                 self.send_header(key, value)
-            self.end_headers()
-            self.wfile.write(body)
+            try:
+                self.end_headers()
+                self.wfile.write(body)
+            except OSError:
+                self.close_connection = True  # the client has had enough, which is what the test is about
 
         def log_message(self, format: str, *args: object) -> None:
             return
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    # Every connection is at its end when the block is: each thread is waited for.
+    server.daemon_threads = False
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     stand.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"

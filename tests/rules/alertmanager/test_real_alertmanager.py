@@ -13,6 +13,7 @@ import pytest
 
 from rules.alert import Alert
 from rules.alertmanager.payload import Posted
+from rules.alertmanager.queue import CAPACITY
 from rules.alertmanager.sender import Sender
 from rules.alertmanager.target import Target
 from rules.delivery.backoff import Backoff
@@ -114,6 +115,23 @@ def test_one_bad_alert_costs_the_others_nothing(real: RealAlertmanager) -> None:
 
     with_sender(story, real)
     assert set(real.alerts()) == {f"A{n}" for n in range(40)}
+
+
+def test_a_full_queue_arrives_whole(real: RealAlertmanager, say: Callable[[str], None]) -> None:
+    alerts = [now_firing(f"A{n}", labels={"npu": str(n % 8)}) for n in range(CAPACITY)]
+
+    async def story(sender: Sender) -> None:
+        begun = time.perf_counter()
+        sender.put(alerts, time.time())
+        queued = time.perf_counter()
+        (target,) = sender.targets
+        await target.send_due()
+        took = time.perf_counter() - queued
+        say(f"{CAPACITY} alerts: queued in {queued - begun:.1f} s, sent in {took:.1f} s")
+        assert (target.health.sent, target.health.dropped, target.health.failed) == (CAPACITY, 0, 0)
+
+    with_sender(story, real)
+    assert len(real.alerts()) == CAPACITY
 
 
 def test_its_restart_is_outlived(real: RealAlertmanager) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from rules.alertmanager.webhook import Receipt, receive
 from store import Store, StoreError, open_store
 from store.alert_models import ReceivedAlert
-from store.retention import forget_received
+from store.retention import MOST_RECEIVED, forget, forget_received
 from tests.rules.alertmanager.posts import a_post, an_item
 
 NOW = 1_796_026_000.0
@@ -96,6 +96,13 @@ def test_only_the_newest_are_kept(store: Store) -> None:
         assert forget_received(session, 5) == 0
     with store.reading() as session:
         assert session.scalar(select(func.min(ReceivedAlert.received))) == NOW + 7
+
+
+def test_the_retention_forgets_by_number_and_not_by_age(store: Store) -> None:
+    receive(a_post(an_item("A")), store, NOW)
+    forget(store, before=NOW + 1e6)
+    assert rows(store) == 1
+    assert MOST_RECEIVED == 10_000
 
 
 def test_a_thousand_in_one_post_are_one_transaction(store: Store) -> None:
