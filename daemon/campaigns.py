@@ -70,11 +70,11 @@ class Campaigns:
 
         `cold_lane` restarts the engine, `restart` says when and at what price; `reapply_host` sets anew after it what
         was promoted on the host; with `canary` restarts are its own.
-
         `ended` is called after each campaign, so that a change it left open is ended when that is possible.
         """
         self.last_report: dict[str, Any] | None = None
         self.alert: Callable[[float], str | None] = lambda now: None  # which one speaks against a candidate
+        self.held: Callable[[], str | None] = lambda: None  # why none may begin now
         self._control = control
         self._store = store
         self._journal = journal
@@ -124,7 +124,7 @@ class Campaigns:
         """Begin a campaign; raises `Refused` with the reason, or `EngineError`."""
         if self._tuning is not None:
             raise Refused(RUNS_ALREADY)
-        stopped = self._modes.stopped(now)
+        stopped = self._modes.stopped(now) or self.held()
         if stopped is not None:
             raise Refused(f"nothing is tried now: {stopped}")
         state = await self._control.state()
@@ -157,8 +157,8 @@ class Campaigns:
         from daemon.gauges import history_gauges
         from daemon.tuning import Tuning
 
-        if self._tuning is not None:
-            raise Refused(RUNS_ALREADY)
+        if self._tuning is not None or self.held() is not None:
+            raise Refused(self.held() or RUNS_ALREADY)
         self._acquire(EngineLock(self._lock_dir, state.boot_id, "a campaign"))
         try:
             gauges = history_gauges(self._history, self._own_card, self.alert)

@@ -174,6 +174,9 @@ class Daemon:
             give_way=self.adaptive.give_way,
             present=self._exporter.own,
         )
+        self.campaigns.held = lambda: (
+            "a playbook has changed something and has not ended" if self.playbooks.acting else None
+        )
         if self.alerting.watch is not None:
             self.alerting.watch.alert_sinks.append(self.sending)
             self.alerting.watch.change_sinks.append(self.sending)
