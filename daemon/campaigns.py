@@ -137,11 +137,10 @@ class Campaigns:
         if not self._swept:
             raise Refused("what a process before this one left is ended first: try again in a moment")
         try:
-            unfinished = self._journal.open_entries("cold")
+            if self._journal.open_entries("cold"):
+                raise Refused("a restart is not brought to an end yet: try again once it is")
         except StoreError as error:
             raise Refused(str(error)) from error
-        if unfinished:
-            raise Refused("a restart is not brought to an end yet: try again once it is")
         settings = self._tune.settings(minutes)
         try:
             outer = self._tune.outer(self._restart, restarts)
@@ -226,16 +225,17 @@ class Campaigns:
 
         Without `may_restart` a start-up candidate that serves is left: the next start of the daemon takes it back.
         """
+        tuning = self._tuning
         async with self._turn:
-            if self._tuning is None:
+            if tuning is None or tuning is not self._tuning:
                 return
             try:
-                end = self._tuning.stop if may_restart else self._tuning.leave
-                await end(now, decision, reason)
+                await (tuning.stop if may_restart else tuning.leave)(now, decision, reason)
                 self._notices.say("campaign", f"the campaign was stopped: {reason}", "info")
             finally:
                 # Whatever went wrong: the lease takes a trial back, and what stays open is ended later.
-                self._end()
+                if tuning is self._tuning:  # it may have been given up meanwhile, and another begun
+                    self._end()
 
     def abandon(self, reason: str) -> None:
         """Give up a campaign that did not end in time; whoever does has put the incumbent back, or the lease does."""
