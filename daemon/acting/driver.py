@@ -301,4 +301,5 @@ class PlaybookDriver:
 
 
 def _question_id(run: RunView) -> str:
-    return f"run-{run.run_id}-{run.step}"
+    # With the call: a plan that has changed is asked about anew, and a late yes to the old one approves nothing.
+    return f"run-{run.run_id}-{run.step}-{run.call}"
