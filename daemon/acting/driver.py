@@ -81,7 +81,11 @@ class PlaybookDriver:
         self._quiet = quiet
         self._triggers = Triggers(silences, clock)
         self._workers = Workers(
-            hands, clock, heard=self.counts.heard, finish_profile_seconds=finish_profile_seconds
+            hands,
+            clock,
+            heard=self.counts.heard,
+            halted=modes.halted,
+            finish_profile_seconds=finish_profile_seconds,
         )
         self._contexts: dict[int, RunContext] = {}
         self._answers: list[Answer] = []
@@ -220,7 +224,7 @@ class PlaybookDriver:
                 case AskApproval():
                     context = self._context(command.run_id)
                     self._notices.say(
-                        f"{context.run} asks", f"{context.actor} asks: {command.plan.text}", "info"
+                        f"{context.run} asks", f"{context.actor} asks: {command.plan.told}", "info"
                     )
                 case _:
                     _log.error(

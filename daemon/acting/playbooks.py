@@ -91,7 +91,13 @@ class Playbooks:
             give_way=give_way,
         )
         self.walker = PlaybookDriver(
-            Runner(config.engine.url, walked, limits(config), store),
+            Runner(
+                config.engine.url,
+                walked,
+                limits(config),
+                store,
+                finish_profile_seconds=config.capture.finish_seconds,
+            ),
             walked,
             hands,
             HistoryReadings(history, present),
