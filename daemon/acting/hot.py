@@ -221,7 +221,7 @@ def _as_planned(state: EngineState, undo: Mapping[str, Any]) -> None:
 
 
 def _made(entry: JournalEntry, undo: Mapping[str, Any]) -> bool:
-    return entry.actor == undo["actor"] and entry.change == undo["set"]
+    return bool(entry.actor == undo["actor"] and entry.change == undo["set"])
 
 
 def _took_along(entry: JournalEntry, undo: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from daemon.acting.deed import RunContext
-from daemon.acting.hands import ActingHands
+from daemon.acting.hands import ActingHands, Hindrance
 from daemon.acting.triggers import MOST_WAITING, Triggers
 from daemon.acting.work import Workers
 from rules.actions import Action, ActionRefused, CaptureKind, Outcome, Plan
@@ -26,7 +26,7 @@ class SlowHands(ActingHands):
         self.said: list[str] = []
         self.error: Exception | None = None
 
-    def of(self, context: RunContext) -> SlowHands:
+    def of(self, context: RunContext, hindrance: Hindrance = lambda: None) -> SlowHands:
         return self
 
     async def plan(self, action: Action, now: float) -> Plan:
