@@ -34,6 +34,8 @@ class Action:
     kind: ActionKind
     arguments: Mapping[str, Any] = field(default_factory=dict)
     timeout_seconds: float = 60.0
+    keep: bool = False
+    """Whether it stays once it is done, whatever becomes of the walk: a person puts it back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from change.lock import EngineLock, LockError
 from change.steps import ChangeRefused, Order, holding, make
 from collectors.history import History
 from daemon.acting.deed import RunContext
-from daemon.acting.values import number, wanted
+from daemon.acting.values import number, usual, wanted
 from rules.actions import Action, ActionRefused, Outcome, Plan
 from store import StoreError
 from store.models import JournalEntry
@@ -42,7 +42,7 @@ class HotValues:
     async def plan(self, action: Action, context: RunContext, now: float) -> Plan:
         """Say from what to what; refused for what the engine cannot take or holds already."""
         state = await self.proved()
-        return self.planned(state, wanted(action.arguments, state), context)
+        return self.planned(state, wanted(action.arguments, state, usual(self._journal, state)), context)
 
     async def act(self, action: Action, plan: Plan, context: RunContext, now: float) -> Outcome:
         """Set what the plan said, under the engine's lock; refused if the engine is another one than was planned for.

@@ -43,9 +43,12 @@ class ReceivedSink(Protocol):
 class Receiving:
     """The daemon's side of `POST /api/v1/alertmanager`; sinks may be added before the first post."""
 
-    def __init__(self, store: Store, sender: Sender, web: WebSection, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, store: Store, engine: str, sender: Sender, web: WebSection, clock: Callable[[], float]
+    ) -> None:
         self.sinks: list[ReceivedSink] = []
         self._store = store
+        self._engine = engine
         self._sender = sender
         self._web = web
         self._clock = clock
@@ -58,7 +61,7 @@ class Receiving:
         now = self._clock()
         self._count(now)
         try:
-            receipt = receive(body, self._store, now)
+            receipt = receive(body, self._store, self._engine, now)
         except WebhookError as error:
             raise Senseless(str(error)) from error
         if not receipt.news:
@@ -77,7 +80,7 @@ class Receiving:
         if self._restored or not self.sinks:
             return
         try:
-            alerts = recent(self._store, now - AGAIN_SECONDS)
+            alerts = recent(self._store, self._engine, now - AGAIN_SECONDS)
         except StoreError:
             return  # the housekeeping says so
         self._restored = True

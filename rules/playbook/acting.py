@@ -137,7 +137,7 @@ class Acting:
             act.state = "refused"
             return self._refused(now, result.refused)
         if act.outcome is not None and act.outcome.ok:
-            act.state = "done"
+            act.state = "kept" if act.action.keep else "done"
             self._ledger.note(now, "act", act.outcome.text, act.outcome.figures)
             return ActEnd("done", act.outcome.text)
         act.state = "failed"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rules.actions import Action, Outcome
-from rules.playbook.intake import MOST_AT_ONCE, admit, cleaned
+from rules.playbook.intake import MOST_AT_ONCE, admit, cleaned, values_of
 from rules.playbook.messages import (
     ENDED,
     Answer,
@@ -214,7 +214,7 @@ class Runner:
             entry.mind = Run(
                 kept.ledger,
                 playbook,
-                dict(kept.trigger.labels),
+                values_of(kept.trigger, playbook),
                 dry=dry,
                 approval_seconds=self._rails.limits.approval_seconds,
                 finish_profile_seconds=self._finish_profile,

@@ -168,6 +168,22 @@ class TestExpandBatch:
             here.plan(here.expand, "expand_batch", factor=by)
 
 
+def test_factors_of_many_alerts_end_at_an_eighth_of_what_the_engine_started_with(here: HandStand) -> None:
+    before = here.values()["max_num_seqs"]
+    here.do(here.hot, "set_knobs", max_num_seqs="x0.25")
+    here.do(here.hot, "set_knobs", max_num_seqs="x0.25")
+    assert here.values()["max_num_seqs"] == before / 8
+    with pytest.raises(ActionRefused, match="or its bound"):
+        here.plan(here.hot, "set_knobs", max_num_seqs="x0.25")
+
+
+def test_they_end_at_an_eighth_of_what_was_promoted(here: HandStand) -> None:
+    here.stand.journal.set_promoted(Promotion({}, {}, {"max_num_seqs": 64.0}), here.now)
+    here.do(here.hot, "set_knobs", max_num_seqs=16)
+    here.do(here.hot, "set_knobs", max_num_seqs="x0.25")
+    assert here.values()["max_num_seqs"] == 8
+
+
 class TestAnotherEngineThanPlanned:
     def test_what_a_trial_holds_is_not_what_an_undo_leads_back_to(self, here: HandStand) -> None:
         incumbent, boot_id = here.values()["max_num_seqs"], here.stand.node.control.read_state().boot_id

@@ -1,147 +1,135 @@
-"""What runs have done waits for its turn; what its run waits for no longer, or is stopped by then, is not done."""
+"""Work of runs: in order within one, beside each other otherwise; what is late is never cut off, faults stay inside."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from daemon.acting.deed import RunContext
-from daemon.acting.hands import ActingHands
-from daemon.acting.preempt import Preempt
+from daemon.acting.hands import ActingHands, Hindrance
+from daemon.acting.triggers import MOST_WAITING, Triggers
 from daemon.acting.work import Workers
-from rules.actions import Action, CaptureKind, Outcome, Plan
-from rules.playbook.messages import DoAct, Result, TakeCapture, UndoAct
-from tests.change.restart.stand import Stand
-from tests.daemon.acting.driver_stand import NoCampaign, PaperCaptures
+from rules.actions import Action, ActionRefused, CaptureKind, Outcome, Plan
+from rules.playbook.messages import DoAct, PlanAct, Result, TakeCapture, Trigger, UndoAct
 
-PLAN = Plan("start one more replica", "service", True, {"hook": "scale_down"})
-
-
-class Replicas:
-    """A deed that writes down what it does."""
-
-    preempts = True
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-
-    async def plan(self, action: Action, context: RunContext, now: float) -> Plan:
-        return PLAN
-
-    async def act(self, action: Action, plan: Plan, context: RunContext, now: float) -> Outcome:
-        self.done.append(f"act of {context.run}")
-        return Outcome(True, "done")
-
-    async def undo(self, undo: Mapping[str, Any], context: RunContext, now: float) -> Outcome:
-        self.done.append(f"undo of {context.run}")
-        return Outcome(True, "as before")
+ACT = Action("set_knobs", {"max_num_seqs": 1}, timeout_seconds=0.05)
+PLAN = Plan("p", "engine", True, {})
+RUN = RunContext("run-1", "x")
 
 
-class SlowCaptures(PaperCaptures):
-    """Every capture takes as long as it was asked to, and `more` beyond that."""
+class SlowHands(ActingHands):
+    """Hands whose every move takes its time, and which note when each begins and ends."""
 
-    more = 0.0
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+        self.said: list[str] = []
+        self.error: Exception | None = None
 
-    async def take(self, kind: CaptureKind, seconds: float, now: float) -> Outcome:
-        await asyncio.sleep(seconds + self.more)
-        return await super().take(kind, seconds, now)
+    def of(self, context: RunContext, hindrance: Hindrance = lambda: None) -> SlowHands:
+        return self
 
+    async def plan(self, action: Action, now: float) -> Plan:
+        raise ActionRefused("not here")
 
-class World:
-    def __init__(self) -> None:
-        self.stand = Stand()
-        self.deed, self.captures, self.campaign = Replicas(), SlowCaptures(), NoCampaign()
-        self.halted: str | None = None
-        preempt = Preempt(self.campaign, self.stand.node.control, self.stand.journal)
-        self.workers = Workers(
-            ActingHands({"scale_up": self.deed}, self.captures, preempt),
-            self.stand.clock.now,
-            halted=lambda: self.halted,
-        )
+    async def act(self, action: Action, plan: Plan, now: float) -> Outcome:
+        return await self._move("act")
 
-    def capture(self, run: int, seconds: float, kind: CaptureKind = "msprof") -> None:
-        self.workers.begin(TakeCapture(run, 1, "evidence", kind, seconds), context(run))
+    async def undo(self, action: Action, undo: Mapping[str, Any], now: float) -> Outcome:
+        return await self._move("undo")
 
-    def act(self, run: int, timeout: float) -> None:
-        self.workers.begin(DoAct(run, 2, "more", 1, Action("scale_up", {}, timeout), PLAN), context(run))
+    async def capture(self, kind: CaptureKind, seconds: float, now: float) -> Outcome:
+        return await self._move(kind)
 
-    def live(self, story: Callable[[], Awaitable[None]]) -> list[Result]:
-        """The results for run 2."""
-
-        async def told() -> list[Result]:
-            await story()
-            return [result for result in self.workers.results() if result.run_id == 2]
-
-        return self.stand.live(told())
+    async def _move(self, what: str) -> Outcome:
+        self.said.append(f"{what} begins")
+        await asyncio.sleep(self.seconds)
+        if self.error is not None:
+            raise self.error
+        self.said.append(f"{what} ends")
+        return Outcome(True, what)
 
 
-def context(run: int) -> RunContext:
-    return RunContext(f"run-{run}", "busy")
+async def settled(workers: Workers) -> list[Result]:
+    async with asyncio.timeout(10):
+        await workers.finish(10.0)
+    return workers.results()
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
+def test_a_refusal_is_no_failure_and_a_fault_stays_inside_its_run() -> None:
+    async def story() -> list[Result]:
+        hands = SlowHands()
+        workers = Workers(hands, lambda: 0.0)
+        workers.begin(PlanAct(1, 1, "s", ACT), RUN)
+        hands.error = ZeroDivisionError()
+        workers.begin(DoAct(2, 1, "s", 1, ACT, PLAN), RUN)
+        return await settled(workers)
+
+    refused, failed = sorted(asyncio.run(story()), key=lambda one: one.run_id)
+    assert (refused.refused, refused.outcome) == ("not here", None)
+    assert failed.outcome is not None
+    assert not failed.outcome.ok
+    assert "ZeroDivisionError" in failed.outcome.text
 
 
-def test_who_waits_no_longer_than_its_time_has_its_turn(world: World) -> None:
-    async def story() -> None:
-        world.capture(1, 20.0)
-        await asyncio.sleep(1.0)
-        world.act(2, timeout=60.0)
-        await asyncio.sleep(30.0)
+def test_what_is_late_is_told_and_its_undo_waits_for_its_end(monkeypatch: Any) -> None:
+    monkeypatch.setattr("daemon.acting.work.MARGIN_SECONDS", 0.0)
 
-    (result,) = world.live(story)
-    assert result.outcome is not None and result.outcome.ok
-    assert world.deed.done == ["act of run-2"]
+    async def story() -> tuple[list[Result], list[str]]:
+        hands = SlowHands(0.3)
+        workers = Workers(hands, lambda: 0.0)
+        workers.begin(DoAct(1, 1, "s", 1, ACT, PLAN), RUN)
+        await asyncio.sleep(0.15)
+        early = workers.results()
+        workers.begin(UndoAct(1, 2, 1, ACT, {}), RUN)
+        return [*early, *await settled(workers)], hands.said
 
-
-def test_an_act_whose_time_was_over_before_its_turn_is_not_done(world: World) -> None:
-    async def story() -> None:
-        world.capture(1, 100.0)
-        await asyncio.sleep(1.0)
-        world.campaign.running = True
-        world.act(2, timeout=10.0)
-        await asyncio.sleep(120.0)
-
-    late, refused = world.live(story)
-    assert late.outcome is not None and "not over within 15 s" in late.outcome.text
-    assert refused.refused is not None and "its time was over" in refused.refused
-    assert world.deed.done == []
-    assert world.campaign.running, "nothing is ended for what is not done"
+    results, said = asyncio.run(story())
+    assert said == ["act begins", "act ends", "undo begins", "undo ends"]
+    assert results[0].outcome is not None
+    assert "goes on" in results[0].outcome.text
+    assert [one.call for one in results] == [1, 1, 2, 2]
 
 
-def test_the_time_of_an_act_runs_while_its_own_run_is_held_up(world: World) -> None:
-    world.captures.more = 100.0
+def test_runs_do_not_wait_for_each_other() -> None:
+    async def story() -> list[str]:
+        hands = SlowHands(0.05)
+        workers = Workers(hands, lambda: 0.0)
+        workers.begin(TakeCapture(1, 1, "s", "plog", 1.0), RUN)
+        workers.begin(TakeCapture(2, 1, "s", "dmesg", 1.0), RUN)
+        await settled(workers)
+        return hands.said
 
-    async def story() -> None:
-        world.capture(2, 5.0, "dmesg")
-        await asyncio.sleep(70.0)
-        world.act(2, timeout=10.0)
-        await asyncio.sleep(60.0)
-
-    assert world.live(story)[-1].refused is not None
-    assert world.deed.done == []
+    assert asyncio.run(story())[:2] == ["plog begins", "dmesg begins"]
 
 
-def test_a_pause_meanwhile_stops_what_waits_but_not_what_is_put_back(world: World) -> None:
-    async def story() -> None:
-        world.capture(1, 20.0)
-        await asyncio.sleep(1.0)
-        world.act(2, timeout=60.0)
-        world.capture(3, 5.0)
-        world.halted = "paused"
-        await asyncio.sleep(30.0)
-        world.workers.begin(
-            UndoAct(2, 3, 1, Action("scale_up", {}, 60.0), {"hook": "scale_down"}), context(2)
-        )
-        await asyncio.sleep(5.0)
+def test_at_the_end_of_the_daemon_nothing_is_left_hanging() -> None:
+    async def story() -> bool:
+        workers = Workers(SlowHands(60.0), lambda: 0.0)
+        workers.begin(DoAct(1, 1, "s", 1, ACT, PLAN), RUN)
+        await asyncio.sleep(0)
+        await workers.finish(0.05)
+        await asyncio.sleep(0)
+        return workers.busy
 
-    refused, undone = world.live(story)
-    assert refused.refused == "paused"
-    assert undone.outcome is not None and undone.outcome.ok
-    assert world.deed.done == ["undo of run-2"]
-    assert world.captures.taken == ["msprof"]
+    assert asyncio.run(story()) is False
+
+
+class Silent:
+    """An Alertmanager that never answers."""
+
+    async def suppressed(self, fingerprint: str, now: float) -> bool | None:
+        await asyncio.Event().wait()
+        return None
+
+
+def test_a_flood_of_alerts_is_bounded() -> None:
+    async def story() -> int:
+        triggers = Triggers(Silent(), lambda: 0.0)
+        for number in range(10_000):
+            triggers.add(Trigger("x", "alertmanager", fingerprint=f"{number}"))
+        waiting = len(triggers._asking)
+        await triggers.finish()
+        return waiting
+
+    assert asyncio.run(story()) == MOST_WAITING

@@ -23,6 +23,8 @@ from tests.rules.alertmanager.alerts import NOW, an_alert
 from tests.rules.alertmanager.posts import a_post, an_item
 from web.body import Senseless, TryLater
 
+ENGINE = "http://tuned:8000"
+
 
 class Sink:
     """Remembers what it was handed."""
@@ -62,7 +64,7 @@ def clock() -> Clock:
 
 
 def taking(store: Store, clock: Clock, sender: Sender | None = None) -> tuple[Receiving, Sink]:
-    receiving, sink = Receiving(store, sender or Sender(()), WebSection(), clock), Sink()
+    receiving, sink = Receiving(store, ENGINE, sender or Sender(()), WebSection(), clock), Sink()
     receiving.sinks.append(sink)
     return receiving, sink
 
