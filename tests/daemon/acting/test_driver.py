@@ -57,30 +57,6 @@ def test_what_does_not_help_is_taken_back(stand: DriverStand) -> None:
     assert stand.driver.counts.acts == {("set_knobs", "done"): 1, ("set_knobs", "undone"): 1}
 
 
-def test_a_pause_while_the_way_is_cleared_stops_the_act(
-    stand: DriverStand, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = stand.here.values()
-    stand.campaign.running = True
-
-    async def stop(*_: object, **__: object) -> None:
-        stand.campaign.running = False
-        stand.modes.pause()
-
-    monkeypatch.setattr(stand.campaign, "stop", stop)
-
-    async def story() -> None:
-        stand.heat(91.0)
-        stand.fires()
-        await stand.ticks(10, 91.0)
-
-    stand.here.stand.live(story())
-    (run,) = stand.runs
-    assert run.state == "failed"
-    assert "paused" in (run.reason or "")
-    assert stand.here.values() == before
-
-
 def test_a_campaign_gives_way_before_the_act(stand: DriverStand) -> None:
     stand.campaign.running = True
 

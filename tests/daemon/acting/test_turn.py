@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from daemon.acting.work import Workers
 from rules.actions import Action, CaptureKind, Outcome, Plan
 from rules.playbook.messages import DoAct, Result, TakeCapture, UndoAct
 from tests.change.restart.stand import Stand
-from tests.daemon.acting.driver_stand import NoCampaign, PaperCaptures
+from tests.daemon.acting.driver_stand import DriverStand, NoCampaign, PaperCaptures
 
 PLAN = Plan("start one more replica", "service", True, {"hook": "scale_down"})
 
@@ -145,3 +146,28 @@ def test_a_pause_meanwhile_stops_what_waits_but_not_what_is_put_back(world: Worl
     assert undone.outcome is not None and undone.outcome.ok
     assert world.deed.done == ["undo of run-2"]
     assert world.captures.taken == ["msprof"]
+
+
+def test_a_pause_while_the_way_is_cleared_stops_the_act(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand = DriverStand(tmp_path)
+    before = stand.here.values()
+    stand.campaign.running = True
+
+    async def stop(*_: object, **__: object) -> None:
+        stand.campaign.running = False
+        stand.modes.pause()
+
+    monkeypatch.setattr(stand.campaign, "stop", stop)
+
+    async def story() -> None:
+        stand.heat(91.0)
+        stand.fires()
+        await stand.ticks(10, 91.0)
+
+    stand.here.stand.live(story())
+    (run,) = stand.runs
+    assert run.state == "failed"
+    assert "paused" in (run.reason or "")
+    assert stand.here.values() == before
