@@ -15,7 +15,7 @@ from change.knobs import problems
 from rules.actions import ActionRefused
 
 LEAST_SHARE = 1 / 8
-"""Of the usual value: factors are of what is in force and what helped stays, so over many alerts they would go to nothing."""
+"""Of the usual value: a factor is of what is in force and what helped stays, so many alerts would lead to nothing."""
 _FACTOR = re.compile(r"x(\d{1,4}(?:\.\d{1,6})?)")
 
 

@@ -10,7 +10,7 @@ from rules.actions import Action, Outcome, Plan
 from rules.playbook.messages import ENDED, Command, Note, NoteKind, RunChanged, RunState
 
 ActState = Literal["intended", "done", "failed", "refused", "undone", "kept"]
-"""Kept: a verification has held since it was done, or its step says `keep`, so it stays when the walk ends or is cut off."""
+"""Kept: a verification has held since it was done, or its step says `keep`; it stays when the walk ends."""
 
 
 @dataclass(slots=True)

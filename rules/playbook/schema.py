@@ -19,7 +19,7 @@ HOUR = 3600.0
 VERIFY_MINIMUM = 5.0
 
 ENDS = ("end:succeeded", "end:inconclusive", "end:failed", "undo")
-"""Where a branch may lead besides a step; `undo` puts every act of the run back that can be, but for those with `keep`."""
+"""Where a branch may lead besides a step; `undo` puts back every act that can be, but for those with `keep`."""
 
 
 def _duration(value: object) -> float:

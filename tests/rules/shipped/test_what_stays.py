@@ -14,25 +14,25 @@ from store import open_store
 from tests.rules.playbook.stand import FakeEngine, Stand, alert
 from tests.rules.shipped.test_shipped_playbooks import PLAYBOOKS
 
-Reading = tuple[str, Labels]
+Readings = Mapping[tuple[str, Labels], float | str]
 NOW = "now"
 """A reading whose value is the time: a line of a log that was just written."""
-SERVES = {("trimtab_collector_success", labels(collector="vllm")): 1.0}
-DOWN = {("trimtab_collector_success", labels(collector="vllm")): 0.0}
-RUNNING = {("trimtab_engine_requests_running", ()): 5.0}
-WAITING = {("trimtab_engine_requests_waiting", ()): 200.0}
-HOT = {("npu_temperature_celsius", labels(npu="3")): 95.0}
-SKEWED = {("npu_skew_ratio", labels(npu="3", of="utilisation")): 0.3}
-SKEWED_CLOCK = {**SKEWED, ("npu_skew_ratio", labels(npu="3", of="clock")): -0.3}
-COLD = {("npu_temperature_celsius", labels(npu="3")): 50.0}
-OUT_OF_MEMORY = {
+SERVES: Readings = {("trimtab_collector_success", labels(collector="vllm")): 1.0}
+DOWN: Readings = {("trimtab_collector_success", labels(collector="vllm")): 0.0}
+RUNNING: Readings = {("trimtab_engine_requests_running", ()): 5.0}
+WAITING: Readings = {("trimtab_engine_requests_waiting", ()): 200.0}
+HOT: Readings = {("npu_temperature_celsius", labels(npu="3")): 95.0}
+SKEWED: Readings = {("npu_skew_ratio", labels(npu="3", of="utilisation")): 0.3}
+SKEWED_CLOCK: Readings = {**SKEWED, ("npu_skew_ratio", labels(npu="3", of="clock")): -0.3}
+COLD: Readings = {("npu_temperature_celsius", labels(npu="3")): 50.0}
+OUT_OF_MEMORY: Readings = {
     ("trimtab_log_event_time_seconds", labels(signature="npu_out_of_memory", severity="error")): NOW
 }
-FAULTY = {
+FAULTY: Readings = {
     ("trimtab_log_event_time_seconds", labels(signature="acl_507053", severity="critical")): NOW,
     **RUNNING,
 }
-FRAGMENTED = {("npu_allocator_fragmentation_ratio", labels(device="0")): 0.3, **SERVES}
+FRAGMENTED: Readings = {("npu_allocator_fragmentation_ratio", labels(device="0")): 0.3, **SERVES}
 
 
 class Site(FakeEngine):
@@ -77,7 +77,7 @@ def site(stand: Stand) -> Site:
     return stand.engine
 
 
-def walk(stand: Stand, playbook: str, readings: Mapping[Reading, float | str]) -> Site:
+def walk(stand: Stand, playbook: str, readings: Readings) -> Site:
     """Walk to the end with these readings all along."""
     named = labels(alertname="A", npu="3", device="0")
     stand.runner.take([alert(playbook=playbook, labels=named)], stand.now)
@@ -100,7 +100,7 @@ def walk(stand: Stand, playbook: str, readings: Mapping[Reading, float | str]) -
     ],
 )
 def test_traffic_does_not_come_back_to_a_bad_card_that_did_not_drain_or_cool(
-    stand: Stand, playbook: str, readings: Mapping[Reading, float | str]
+    stand: Stand, playbook: str, readings: Readings
 ) -> None:
     here = walk(stand, playbook, readings)
 
@@ -132,7 +132,7 @@ def test_every_way_to_send_traffic_away_leaves_it_away() -> None:
     ],
 )
 def test_a_replica_is_not_taken_away_under_the_queue_it_was_for(
-    stand: Stand, playbook: str, readings: Mapping[Reading, float | str]
+    stand: Stand, playbook: str, readings: Readings
 ) -> None:
     here = walk(stand, playbook, readings)
 
@@ -149,7 +149,7 @@ def test_a_replica_is_not_taken_away_under_the_queue_it_was_for(
     ],
 )
 def test_a_restart_with_settings_costs_no_second_restart(
-    stand: Stand, playbook: str, readings: Mapping[Reading, float | str]
+    stand: Stand, playbook: str, readings: Readings
 ) -> None:
     here = walk(stand, playbook, readings)
 
@@ -174,7 +174,7 @@ def test_every_restart_with_settings_leaves_them() -> None:
     ids=["busier", "lower clock", "throttled"],
 )
 def test_a_serving_engine_is_restarted_for_a_busier_card_in_a_quiet_time_only(
-    stand: Stand, readings: Mapping[Reading, float | str], when: str
+    stand: Stand, readings: Readings, when: str
 ) -> None:
     site(stand).refuses["traffic_away"] = "no second replica"
 
