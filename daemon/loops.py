@@ -329,6 +329,8 @@ class Daemon:
             paused=self._modes.paused,
             campaign_active=self.campaigns.running,
             switches=self._control.switches,
+            restart_active=self._cold is not None and self._cold.progress is not None,
+            restart_time=None if self._cold is None else self._cold.restart_time,
         )
 
 
