@@ -24,17 +24,21 @@ def times_of(stamp: str, now: float) -> tuple[float, ...]:
         return ()
     # A day may have begun already in the stamp's zone.
     latest = datetime.fromtimestamp(now, UTC) + timedelta(days=1)
-    parts = [int(found[name]) for name in ("month", "day", "hour", "minute", "second")]
+    month, day, hour, minute, second = (
+        int(found[name]) for name in ("month", "day", "hour", "minute", "second")
+    )
     try:
         if found["year"] is not None:
-            written = datetime(int(found["year"]), *parts)  # noqa: DTZ001
+            written = datetime(int(found["year"]), month, day, hour, minute, second)
         else:
-            written = datetime(latest.year, *parts)  # noqa: DTZ001
+            written = datetime(latest.year, month, day, hour, minute, second)
             if written.replace(tzinfo=UTC) > latest:
                 written = written.replace(year=latest.year - 1)
         if found["zone"] is not None:
             return (written.replace(tzinfo=_zone(found["zone"])).timestamp(),)
-        return tuple(dict.fromkeys((written.replace(tzinfo=UTC).timestamp(), written.astimezone().timestamp())))
+        return tuple(
+            dict.fromkeys((written.replace(tzinfo=UTC).timestamp(), written.astimezone().timestamp()))
+        )
     except (ValueError, OverflowError, OSError):
         return ()
 
