@@ -45,7 +45,9 @@ OWN = {
 
 
 def state() -> SelfState:
-    return SelfState("1.2.3", "advise", campaign_active=True, switches=7, restart_active=True, restart_time=NOW - 1.5)
+    return SelfState(
+        "1.2.3", "advise", campaign_active=True, switches=7, restart_active=True, restart_time=NOW - 1.5
+    )
 
 
 def exporter(history: History, now: float = NOW) -> Exporter:
