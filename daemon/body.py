@@ -101,6 +101,7 @@ class DaemonBody:
             "pending": next(iter(pending), None),
             "approvals": pending,
             "adaptive": None if self._adaptive is None else self._adaptive.status(),
+            "alerts_firing": self._alerting.firing,
             "last_campaign": self._last_campaign(),
             "notices": live.notices(self._notices.standing()),
         }

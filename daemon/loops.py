@@ -235,6 +235,13 @@ class Daemon:
         await self._watch.tick(now)
         await self.campaigns.tick(now)
 
+    async def alert_second(self, now: float) -> None:
+        """The same of the alerts and playbooks, beside it: they go on while a restart or a campaign takes its time."""
+        if self.alerting.watch is not None:
+            await self.alerting.watch.tick(now)
+        if self.playbooks.driver is not None:
+            await self.playbooks.driver.tick(now)
+
     async def run(self, listening: socket.socket | None) -> None:
         """Live until `stop` is set; a running campaign then ends, with the incumbent restored if that needs no restart.
 
@@ -330,6 +337,8 @@ class Daemon:
             paused=self._modes.paused,
             campaign_active=self.campaigns.running,
             switches=self._control.switches,
+            restart_active=self._cold is not None and self._cold.progress is not None,
+            restart_time=None if self._cold is None else self._cold.restart_time,
         )
 
 
