@@ -28,7 +28,7 @@ class Process:
 
     def live(self, begin: float, seconds: int, success: float) -> list[str]:
         """Look at the engine every few seconds; the states that the alert entered."""
-        states = []
+        states: list[str] = []
         for second in range(0, seconds, EVERY):
             at = begin + second
             own = labels(collector="vllm")
