@@ -219,7 +219,7 @@ class DaemonBody:
 
     async def alertmanager(self, body: bytes) -> dict[str, Any]:
         """Take a post of Alertmanager's webhook."""
-        return self._receiving.take(body)
+        return await self._receiving.take(body)
 
     async def _give_way(self, reason: str) -> None:
         """One change at a time: the adaptive mode lets go of the engine before anything else changes it."""

@@ -131,7 +131,9 @@ class Evaluator:
                 self._evaluate(one, readings, at, stopwatch, came)
         if self._memory is not None:
             self._memory.write(self._standings(), now)
-            came.to_send += self._memory.orphans(now)
+            orphans = self._memory.orphans(now)
+            came.changes += orphans
+            came.to_send += orphans
         return Evaluated(tuple(came.changes), tuple(came.to_send), restored, tuple(came.groups))
 
     def evaluate(self, readings: Readings, at: float) -> Evaluated:

@@ -13,7 +13,9 @@ _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms"
 
 
 def export(groups: Iterable[RuleGroup]) -> str:
-    """Write the rules as YAML; a playbook and a description are annotations there."""
+    """Write the rules as YAML; a playbook and a description are annotations there.
+
+    A playbook is a label too, by which Alertmanager routes and Trimtab knows what to walk."""
     return as_yaml(as_values(groups))
 
 
@@ -53,6 +55,8 @@ def _rule(rule: Rule) -> dict[str, Any]:
     if rule.keep_firing_for_seconds > 0:
         made["keep_firing_for"] = duration(rule.keep_firing_for_seconds)
     made["labels"] = {name: text.text for name, text in rule.labels.items()}
+    if rule.playbook is not None:
+        made["labels"].setdefault("playbook", rule.playbook)
     if rule.annotations:
         made["annotations"] = {name: text.text for name, text in rule.annotations.items()}
     return made

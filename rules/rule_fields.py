@@ -204,6 +204,8 @@ def rule(
             fields.wrong(key, "stands in the annotations too, with another text: leave one of them out")
         elif text is not None and (made := fields.template(key, text)) is not None:
             annotations[key] = made
+    if "playbook" in labels and _playbook_again(labels["playbook"], annotations):
+        del labels["playbook"]
     told = annotations.get("description")
     named = annotations.get("playbook")
     return Rule(
@@ -217,6 +219,11 @@ def rule(
         "" if told is None else told.text,
         fields.page.source(fields.path),
     )
+
+
+def _playbook_again(label: Template, annotations: Mapping[str, Template]) -> bool:
+    """Whether the label says no more than the annotation: so the export writes it for Alertmanager's routes."""
+    return "playbook" in annotations and annotations["playbook"].text == label.text
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -64,6 +64,9 @@ def _metric(fields: Fields) -> Metric | None:
             "metric", f"{name} is a histogram: write `expr: histogram_quantile(...)` under `groups` instead"
         )
         return None
+    elif metric.kind == "counter":
+        fields.wrong("metric", f"{name} only ever grows: write `expr: rate({name}[5m]) > ...` under `groups`")
+        return None
     return metric
 
 
@@ -98,12 +101,20 @@ def _condition(fields: Fields, metric: Metric | None) -> str | None:
             fields.wrong("threshold", f"{metric.name} is in {metric.unit}, of which there are no percent")
             return None
         value = value / 100.0 if metric.unit == "ratio" else value
-    elif metric.unit == "ratio" and value > 1.0 and comparison in (">", ">=", "=="):
+    elif metric.unit == "ratio" and value > 1.0:
         fields.wrong(
             "threshold", f"{metric.name} is a share of 0 to 1, never over {value:g}: did you mean {value:g}%?"
         )
         return None
-    return f"{metric.name} {comparison} {number(round(value, 12))}"
+    elif metric.unit == "percent" and 0.0 < value < 1.0:
+        fields.wrong(
+            "threshold",
+            f"{metric.name} is in percent of 0 to 100: did you mean {100 * value:g}%? Write {value:g}% if not",
+        )
+        return None
+    # Engines that are only watched carry the label: what is done for an alert is done to the tuned one.
+    tuned = '{server=""}' if "server" in metric.labels else ""
+    return f"{metric.name}{tuned} {comparison} {number(round(value, 12))}"
 
 
 def _playbook(fields: Fields) -> str | None:

@@ -1,6 +1,6 @@
 """Puts the operator's SLO into rules: `${slo.ttft_p99_seconds}` in a rule file is the limit of that name.
 
-A rule whose limit is not set is left out, and that is said.
+A rule whose limit is not set is left out, and that is said; so is one that asks for more than all requests to fail.
 """
 
 from __future__ import annotations
@@ -21,17 +21,21 @@ LIMITS = (
     "error_ratio",
 )
 """The keys of `slo`."""
+_SHARE = re.compile(r"(?<![\w.])(\d{1,9}(?:\.\d{1,9})?)\s*\*\s*\$\{slo\.error_ratio\}")
 _PLACE = re.compile(r"\$\{slo\.(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A rule that is not evaluated because its limits are not set."""
+    """A rule that is not evaluated because its limits are not set, or `never` holds: the text says why."""
 
     rule: str
     unset: tuple[str, ...]
+    never: str = ""
 
     def __str__(self) -> str:
+        if self.never:
+            return f"{self.rule} is left out: {self.never}"
         return f"{self.rule} is left out: {' and '.join(f'slo.{name}' for name in self.unset)} is not set"
 
 
@@ -56,14 +60,32 @@ def with_limits(
         kept: list[Any] = []
         here: Path = ("groups", number, "rules")
         for index, rule in enumerate(group["rules"]):
+            if not isinstance(rule, dict):
+                # Who reads rules says what is wrong with it, and where.
+                _move(document.lines, lines, (*here, index), (*here, len(kept)))
+                kept.append(rule)
+                continue
             unset = {name for name in _names(rule) if name in LIMITS and limits.get(name) is None}
             if unset:
                 left_out.append(LeftOut(str(rule.get("alert")), tuple(sorted(unset))))
+                continue
+            never = _never(rule.get("expr"), limits)
+            if never is not None:
+                left_out.append(LeftOut(str(rule.get("alert")), (), never))
                 continue
             _move(document.lines, lines, (*here, index), (*here, len(kept)))
             kept.append(_filled(rule, limits))
         groups.append({**group, "rules": kept})
     return Document({**values, "groups": groups}, lines), tuple(left_out)
+
+
+def _never(condition: object, limits: Mapping[str, float | None]) -> str | None:
+    """Why the condition of a rule can never hold: no share is over 1."""
+    for found in _SHARE.finditer(condition) if isinstance(condition, str) else ():
+        ratio = limits.get("error_ratio")
+        if ratio is not None and float(found[1]) * ratio >= 1.0:
+            return f"{found[1]} times slo.error_ratio ({ratio:g}) is more than all requests"
+    return None
 
 
 def _names(value: Any) -> Iterable[str]:

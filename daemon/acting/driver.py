@@ -14,7 +14,7 @@ from daemon.acting.deed import RunContext
 from daemon.acting.hands import ActingHands
 from daemon.acting.pledge import Pledge
 from daemon.acting.quiet_walks import QuietWalks
-from daemon.acting.triggers import Silences, Triggers, manual, playbook_of
+from daemon.acting.triggers import PLAYBOOK_LABEL, Silences, Triggers, manual, playbook_of
 from daemon.acting.work import Workers
 from daemon.modes import Modes
 from daemon.notices import Notices
@@ -111,12 +111,20 @@ class PlaybookDriver:
         """Take an alert that Alertmanager's webhook brought, firing and for the first time."""
         name = playbook_of(labels, self._of_rule)
         if name is None:
+            # One key for all: names come from outside.
+            self._notices.say(
+                "no playbook",
+                f"alert {dict(labels).get('alertname', '')[:64]!r} of Alertmanager's starts no playbook: it has no "
+                f"label {PLAYBOOK_LABEL!r}, and no rule of that name has one",
+                "info",
+            )
             return
         window = self._windows.get(dict(labels).get("alertname", ""), 0.0)
         self._take(Trigger(name, "alertmanager", labels, fingerprint, starts_at, window))
 
     def over(self, fingerprint: str, now: float) -> None:
         """An alert is over, of whichever source: what has changed nothing for it yet need not."""
+        self._triggers.over(fingerprint)
         self._runner.resolved(fingerprint, now)
         if self._quiet is not None:
             self._quiet.over(fingerprint)

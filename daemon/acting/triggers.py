@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import structlog
@@ -16,6 +17,8 @@ ASK_SECONDS = 3.0
 MOST_ASKED = 16
 MOST_WAITING = 1000
 """More at once are a flood: what is dropped comes again with the next alert that fires."""
+RESOLVED = "the alert resolved by itself"
+SUPPRESSED = "the alert is silenced or inhibited in Alertmanager"
 PLAYBOOK_LABEL = "playbook"
 
 _log = structlog.get_logger("trimtab")
@@ -43,7 +46,8 @@ class Triggers:
         self._silences = silences
         self._clock = clock
         self._ready: list[Trigger] = []
-        self._asking: set[asyncio.Task[None]] = set()
+        self._asking: dict[asyncio.Task[None], str] = {}
+        self._over: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(MOST_ASKED)
 
     def add(self, trigger: Trigger) -> None:
@@ -55,8 +59,17 @@ class Triggers:
             _log.warning("too many alerts at once, one starts no playbook", playbook=trigger.playbook)
             return
         task = asyncio.create_task(self._ask(self._silences, trigger))
-        self._asking.add(task)
-        task.add_done_callback(self._asking.discard)
+        self._asking[task] = trigger.fingerprint
+        task.add_done_callback(self._forget)
+
+    def over(self, fingerprint: str) -> None:
+        """The alert is over: what is still asked about it, or was and has not gone on, starts nothing."""
+        if not fingerprint:
+            return
+        self._over |= {task for task, asked in self._asking.items() if asked == fingerprint}
+        self._ready = [
+            _refused(one, RESOLVED) if one.fingerprint == fingerprint else one for one in self._ready
+        ]
 
     def ready(self) -> list[Trigger]:
         """Those that were asked for by now, in their order."""
@@ -80,20 +93,19 @@ class Triggers:
             _log.exception("whether an alert is silenced could not be asked", playbook=trigger.playbook)
         if suppressed is None:
             _log.info("no Alertmanager said whether the alert is silenced", playbook=trigger.playbook)
-        self._ready.append(_refused(trigger) if suppressed else trigger)
+        if asyncio.current_task() in self._over:
+            trigger = _refused(trigger, RESOLVED)
+        elif suppressed:
+            trigger = _refused(trigger, SUPPRESSED)
+        self._ready.append(trigger)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._asking.pop(task, None)
+        self._over.discard(task)
 
 
-def _refused(trigger: Trigger) -> Trigger:
-    return Trigger(
-        trigger.playbook,
-        trigger.source,
-        trigger.labels,
-        trigger.fingerprint,
-        trigger.alert_started,
-        trigger.window_seconds,
-        trigger.dry_run,
-        "the alert is silenced or inhibited in Alertmanager",
-    )
+def _refused(trigger: Trigger, why: str) -> Trigger:
+    return replace(trigger, refusal=why)
 
 
 def manual(playbook: str, labels: Labels, now: float, *, dry_run: bool) -> Trigger:

@@ -40,7 +40,7 @@ class Alerting:
         Raises `ConfigError` for rules that cannot be used.
         """
         self.left_out: list[LeftOut] = []
-        self.groups = configured_rules(config, self.left_out.append)
+        self.groups = configured_rules(config, self.left_out.append, notices)
         self.watch: AlertWatch | None = None
         if config.rules.enabled:
             evaluator = Evaluator(self.groups, store, config.engine.url, readings_since=now)
@@ -98,17 +98,21 @@ def rule_files(config: Config) -> list[Path]:
 
 
 def configured_rules(
-    config: Config, left_out: Callable[[LeftOut], None] = lambda _: None
+    config: Config, left_out: Callable[[LeftOut], None] = lambda _: None, notices: Notices | None = None
 ) -> tuple[RuleGroup, ...]:
-    """The rules of a configuration, none where they are switched off; `left_out` hears of those without their limit.
+    """The rules of a configuration; `left_out` hears of those without their limit.
 
-    Raises `ConfigError`.
+    Where they are switched off they are read all the same: a Prometheus may evaluate them, and they say which playbook
+    an alert of it is for. Then a mistake in them is a notice, and there are none. Raises `ConfigError`.
     """
-    if not config.rules.enabled:
-        return ()
     try:
         return read_rules(config, left_out=left_out)
     except RuleError as error:
+        if not config.rules.enabled:
+            if notices is not None:
+                text = f"alerts of Alertmanager's find no playbook by their name: {error}"
+                notices.say("rules unread", text)
+            return ()
         raise ConfigError(str(error)) from error
 
 

@@ -2,8 +2,9 @@
 
 A critical alert does while it fires: nothing is measured on an engine or a card that is broken. A warning does in the
 first minute of its firing, if it looks back no further than five minutes: one that stood before is a condition that
-incumbent and candidates share, and one that looks back an hour tells of other candidates too. Neither an alert of
-severity info nor one about Trimtab itself (its sources, its own loops) ends one.
+incumbent and candidates share, and one that looks back an hour tells of other candidates too. For that reason a
+critical alert about the SLO's budget is held to what a warning is: a violated SLO is what a campaign is to mend.
+Neither an alert of severity info nor one about Trimtab itself (its sources, its own loops) ends one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,14 @@ from rules.rule import Rule, RuleGroup
 
 NEW_SECONDS = 60.0
 LONGEST_REACH_SECONDS = 300.0
+SLO_PLAYBOOK = "slo_burn"
+SLO_NAMES = (
+    "trimtab_engine_ttft_seconds",
+    "trimtab_engine_itl_seconds",
+    "trimtab_engine_e2e_seconds",
+    "trimtab_engine_http_errors_total",
+)
+"""Beginnings of the names that speak of the SLO; a histogram's have an ending."""
 _OWN_NAMES = frozenset(row.name for row in OWN_ROWS)
 
 
@@ -36,9 +45,14 @@ class CampaignAlert:
                 0.0 <= now - alert.fired_at < NEW_SECONDS
                 and rule.expression.reach_seconds <= LONGEST_REACH_SECONDS
             )
-            if alert.severity == "critical" or (alert.severity == "warning" and new):
+            lasting = alert.severity == "critical" and not _about_slo(rule)
+            if lasting or (alert.severity in ("critical", "warning") and new):
                 return alert.rule
         return None
+
+
+def _about_slo(rule: Rule) -> bool:
+    return rule.playbook == SLO_PLAYBOOK or any(name.startswith(SLO_NAMES) for name in rule.expression.names)
 
 
 def _about_trimtab(rule: Rule) -> bool:

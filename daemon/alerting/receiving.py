@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -21,6 +22,12 @@ POSTS_PER_SECOND = 10.0
 """Posts with news: each is a transaction that the disk must confirm, some 5 to 25 ms in which nothing else is done."""
 REPEAT_COST = 0.1
 """What a post without news counts: it is read and compared, and writes nothing."""
+ALERTS_PER_POST = 20
+"""So many alerts in a post count as one more: a thousand take a second to store."""
+BYTES_PER_POST = 20 * 1024
+"""The same for a body that makes no sense, of which nobody knows how many alerts it has."""
+LARGE_BYTES = 32 * 1024
+"""A larger post is read and stored beside the loop, which goes on meanwhile."""
 RETRY_SECONDS = 10.0
 AGAIN_SECONDS = 900.0
 """After a start, alerts that came so lately are told again: a crash may have been quicker than their run."""
@@ -56,14 +63,19 @@ class Receiving:
         self._counted = clock()
         self._restored = False
 
-    def take(self, body: bytes) -> dict[str, Any]:
+    async def take(self, body: bytes) -> dict[str, Any]:
         """Store a post and tell of what is new in it. Raises `Senseless`, `TryLater` or `StoreError`."""
         now = self._clock()
         self._count(now)
         try:
-            receipt = receive(body, self._store, self._engine, now)
+            if len(body) > LARGE_BYTES:
+                receipt = await asyncio.to_thread(receive, body, self._store, self._engine, now)
+            else:
+                receipt = receive(body, self._store, self._engine, now)
         except WebhookError as error:
+            self._allowance -= len(body) / BYTES_PER_POST
             raise Senseless(str(error)) from error
+        self._allowance -= receipt.taken / ALERTS_PER_POST
         if not receipt.news:
             self._allowance += 1.0 - REPEAT_COST
         ours = self._tell(receipt)
@@ -90,13 +102,22 @@ class Receiving:
 
     def _tell(self, receipt: Receipt) -> int:
         ours = 0
+        theirs: list[Received] = []
         for alert in receipt.firing:
             if self._is_ours(alert):
                 # It came from our own rules, and has started there what it starts.
                 ours += 1
                 continue
-            log.info("alertmanager brought an alert", labels=dict(alert.labels), starts_at=alert.starts_at)
+            theirs.append(alert)
             self._hand_over(alert)
+        if theirs:
+            # One line for a post: it may bring a thousand.
+            log.info(
+                "alertmanager brought alerts",
+                alerts=len(theirs),
+                first=dict(theirs[0].labels),
+                starts_at=theirs[0].starts_at,
+            )
         for alert in receipt.resolved:
             for sink in self.sinks:
                 sink.resolved(alert.fingerprint)
@@ -105,7 +126,7 @@ class Receiving:
         return ours
 
     def _hand_over(self, alert: Received) -> None:
-        self._sender.learn(alert.fingerprint, alert.labels)
+        self._sender.learn(alert.fingerprint, alert.unchanged)
         for sink in self.sinks:
             sink.received(alert.labels, alert.fingerprint, alert.starts_at)
 

@@ -36,6 +36,7 @@ class Sender:
         self._page_url = page_url
         self._answer_seconds = answer_seconds
         self._known: OrderedDict[str, Labels] = OrderedDict()
+        self._learnt: OrderedDict[str, Labels] = OrderedDict()
         self._sent: OrderedDict[str, Labels] = OrderedDict()
 
     def put(self, alerts: Sequence[Alert], now: float) -> None:
@@ -58,8 +59,8 @@ class Sender:
         await asyncio.gather(*(target.send_due() for target in self.targets))
 
     def learn(self, fingerprint: str, labels: Labels) -> None:
-        """An Alertmanager brought an alert of somebody's; it may be asked about."""
-        _remember(self._known, fingerprint, labels)
+        """An Alertmanager brought an alert of somebody's; it may be asked about, by the labels that it has there."""
+        _remember(self._learnt, fingerprint, labels)
 
     def is_ours(self, fingerprint: str) -> bool:
         """Whether an Alertmanager that names this fingerprint speaks of an alert that this process sent."""
@@ -90,7 +91,11 @@ class Sender:
             await target.close()
 
     async def _ask(self, target: Target, own: str, labels: Labels | None) -> bool | None:
-        known = own if labels is None else fingerprint(labels)
+        known = own
+        if labels is None:
+            labels = self._learnt.get(own)
+        else:
+            known = fingerprint(labels)
         try:
             async with asyncio.timeout(self._answer_seconds):
                 if target.waits_for(known):

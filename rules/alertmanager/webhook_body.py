@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from collectors.sample import Labels
 from rules.alert import fingerprint
-from rules.alertmanager.payload import plain_text, sent_labels
+from rules.alertmanager.payload import REPLACED, plain_text, sent_labels
 
 MOST_BYTES = 1024 * 1024
 MOST_ALERTS = 1000
@@ -31,7 +31,8 @@ _TIME = re.compile(
     re.ASCII,
 )
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# One that nothing closes reaches to the end: else every escaped quote in it would be tried as a start.
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -50,6 +51,17 @@ class Received:
     annotations: Labels
     generator_url: str
     body: Mapping[str, Any]
+
+    @property
+    def unchanged(self) -> Labels:
+        """The labels that are as Alertmanager has them: `labels` are made valid, and it is not asked in those words."""
+        if fingerprint(self.labels) == self.fingerprint:
+            return self.labels
+        came = self.body.get("labels")
+        had = came if isinstance(came, Mapping) else {}
+        return tuple(
+            (name, value) for name, value in self.labels if had.get(name) == value and REPLACED not in value
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,6 +199,7 @@ def test_alerts_of_a_rule_that_is_gone_are_resolved_once_and_forgotten(store: St
     evaluator = Evaluator(rules(name="Other"), store, "e")
     came = evaluator.tick(Script(), START + 15)
     assert [(one.rule, one.state, one.resolved_at) for one in came.to_send] == [("R", "resolved", START + 15)]
+    assert came.changes == came.to_send
     assert evaluator.tick(Script(), START + 30).to_send == ()
     assert rows(store) == []
 

@@ -75,6 +75,8 @@ def test_exported_rules_read_again_are_the_same() -> None:
 def test_playbook_and_description_are_annotations_and_the_severity_a_label() -> None:
     (group, _) = as_values(read(STRANGE, "strange.yaml"))["groups"]
     assert group["rules"][0]["annotations"] == {"playbook": "thermal_throttling"}
+    assert group["rules"][0]["labels"]["playbook"] == "thermal_throttling"
+    assert "playbook" not in group["rules"][1]["labels"]
     assert group["rules"][1]["labels"]["severity"] == "critical"
     assert group["rules"][1]["annotations"]["description"].startswith("two\nlines")
 

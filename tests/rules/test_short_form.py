@@ -38,10 +38,10 @@ def mistake(**keys: object) -> str:
         (SHARE, "7%", "> 0.07"),
         (PERCENT, "85%", "> 85"),
         (PERCENT, 85, "> 85"),
+        (PERCENT, "0.5%", "> 0.5"),
         (CELSIUS, "> 85", "> 85"),
         (CELSIUS, 85, "> 85"),
         (CELSIUS, "-5.5", "> -5.5"),
-        ("trimtab_engine_requests_waiting", ">100", "> 100"),
         ("npu_hbm_used_bytes", "> 6e10", "> 6e+10"),
         ("npu_health_ok", "== 0", "== 0"),
     ],
@@ -50,6 +50,11 @@ def test_a_threshold_is_resolved_through_the_metrics_unit(
     metric: str, threshold: object, condition: str
 ) -> None:
     assert one(metric=metric, threshold=threshold).expression.text == f"{metric} {condition}"
+
+
+def test_a_metric_of_engines_is_that_of_the_tuned_one() -> None:
+    made = one(metric="trimtab_engine_requests_waiting", threshold=">100")
+    assert made.expression.text == 'trimtab_engine_requests_waiting{server=""} > 100'
 
 
 @pytest.mark.parametrize(
@@ -80,6 +85,10 @@ def test_labels_severity_and_annotations_are_those_of_any_rule() -> None:
         ({"metric": "trimtab_engine_ttft_seconds"}, "is a histogram: write `expr: histogram_quantile(...)`"),
         ({"metric": CELSIUS}, "npu_temperature_celsius is in celsius, of which there are no percent"),
         ({"threshold": 85}, "is a share of 0 to 1, never over 85: did you mean 85%?"),
+        ({"threshold": "< 40"}, "is a share of 0 to 1, never over 40: did you mean 40%?"),
+        ({"threshold": "!= 40"}, "did you mean 40%?"),
+        ({"metric": PERCENT, "threshold": 0.85}, "is in percent of 0 to 100: did you mean 85%?"),
+        ({"metric": "trimtab_engine_http_errors_total", "threshold": 5}, "write `expr: rate("),
         ({"metric": CELSIUS, "threshold": "85C"}, "leave 'C' out: npu_temperature_celsius is in celsius"),
         ({"threshold": "a lot"}, "must be as 85%, \"> 85\" or 85, not 'a lot'"),
         ({"threshold": True}, "not 'True'"),

@@ -67,6 +67,24 @@ def test_what_is_no_rule_file_is_left_to_who_reads_it(text: str) -> None:
     assert left_out == ()
 
 
+def test_a_rule_that_asks_for_more_than_all_is_left_out_and_said() -> None:
+    limits = {"error_ratio": 0.17, "ttft_p99_seconds": 1.0}
+    filled, left_out = with_limits(parse(FILE), limits)
+
+    assert [rule["alert"] for rule in filled.values["groups"][0]["rules"]] == ["Slow", "Plain"]
+    assert [str(one) for one in left_out] == [
+        "Failing is left out: 6 times slo.error_ratio (0.17) is more than all requests"
+    ]
+    assert with_limits(parse(FILE), limits | {"error_ratio": 0.16})[1] == ()
+
+
+def test_a_rule_that_is_a_bare_text_is_a_mistake_with_its_line() -> None:
+    text = "groups:\n  - name: g\n    rules:\n      - a > ${slo.error_ratio}\n"
+
+    with pytest.raises(RuleError, match=r"x\.yaml:4: "):
+        read(text, "x.yaml")
+
+
 def test_the_limits_are_those_of_the_slo() -> None:
     keys = {
         f"{metric}_p{quantile * 100:.0f}_seconds"

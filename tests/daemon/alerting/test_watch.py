@@ -149,6 +149,19 @@ def test_the_exporter_counts_alerts_and_failures() -> None:
         ("labels: {severity: info}", "x > 0", (False, False)),
         # Over an hour other candidates served too.
         ("labels: {severity: warning}", "avg_over_time(x[1h]) > 0", (False, False)),
+        # A violated SLO is no reason: the incumbent violates it too.
+        ("labels: {severity: critical}, playbook: slo_burn", "avg_over_time(x[1h]) > 0", (False, False)),
+        ("labels: {severity: critical}, playbook: slo_burn", "x > 0", (True, False)),
+        (
+            "labels: {severity: critical}",
+            "x > 0 unless on () trimtab_engine_ttft_seconds_count",
+            (True, False),
+        ),
+        (
+            "labels: {severity: critical}",
+            "avg_over_time(x[1h]) > 0 unless on () trimtab_engine_http_errors_total",
+            (False, False),
+        ),
         ("labels: {severity: critical}", "x > 0 and on () trimtab_collector_success == 0", (False, False)),
     ],
 )
@@ -224,7 +237,16 @@ def test_alerts_are_shown_the_worst_first() -> None:
     assert [one.rules[0].state for one in shown.groups] == ["pending", "firing", "firing"]
 
 
-def test_rules_that_are_switched_off_are_not_even_read(configured: Configured) -> None:
+def test_rules_that_are_switched_off_still_name_the_playbooks_of_alerts_that_others_send(
+    configured: Configured,
+) -> None:
+    alerting = configured(RULE, enabled=False)
+    assert (alerting.windows, alerting.playbooks) == ({"R": 30.0}, {"R": "p"})
+    assert alerting.watch is None
+    assert alerting.view()["enabled"] is False
+
+
+def test_rules_that_are_switched_off_may_hold_mistakes(configured: Configured) -> None:
     alerting = configured("not: rules", enabled=False)
     assert alerting.watch is None
     assert alerting.view()["enabled"] is False

@@ -46,13 +46,14 @@ async def until(condition: Callable[[], Any], real: RealAlertmanager) -> None:
 
 def listening(one: Running, failures: list[Exception] | None = None) -> tuple[Sink, list[dict[str, Any]]]:
     """A sink of the daemon's, and what came of each post; the first ones meet `failures`, which are used up."""
-    sink, posts, take = Sink(), [], one.daemon.receiving.take
+    posts: list[dict[str, Any]] = []
+    sink, take = Sink(), one.daemon.receiving.take
     one.daemon.receiving.sinks.append(sink)
 
-    def counted(body: bytes) -> dict[str, Any]:
+    async def counted(body: bytes) -> dict[str, Any]:
         if failures:
             raise failures.pop(0)
-        posts.append(take(body))
+        posts.append(await take(body))
         return posts[-1]
 
     one.daemon.receiving.take = counted  # type: ignore[method-assign]

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from rules.alert import fingerprint
 from rules.alertmanager.sender import Sender
 from rules.alertmanager.suppression import LONGEST_QUERY, filters, read
 from rules.alertmanager.target import Target
+from rules.alertmanager.webhook_body import parse
 from rules.delivery.http import Access, Wire
 from tests.rules.alertmanager.alerts import NOW, an_alert
+from tests.rules.alertmanager.posts import a_post, an_item
 from tests.rules.alertmanager.stand import Stand, alertmanager_stand
 
 
@@ -52,6 +55,21 @@ def with_sender(
         return sender
 
     return asyncio.run(live())
+
+
+def test_an_alert_of_others_is_asked_for_as_alertmanager_has_it(first: Stand) -> None:
+    raw = {"alertname": "A", "k8s.pod": "p", "text": "two\nlines", "team": "t"}
+    key = fingerprint(tuple(sorted(raw.items())))
+    first.kept[key] = {"labels": raw}
+    first.state["A"] = "suppressed"
+    (came,) = parse(a_post(an_item(labels=raw, fingerprint=key))).alerts
+
+    async def story(sender: Sender) -> None:
+        sender.learn(came.fingerprint, came.unchanged)
+        assert await sender.suppressed(key, NOW) is True
+
+    with_sender([first], story)
+    assert set(first.queries[0]["filter"]) == {'alertname="A"', 'team="t"'}
 
 
 def test_every_instance_gets_every_alert_and_a_dead_one_stops_no_other(first: Stand, second: Stand) -> None:

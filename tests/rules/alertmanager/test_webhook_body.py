@@ -176,6 +176,7 @@ def test_the_worst_bodies_are_refused_or_read_within_a_second(say: Callable[[str
         "empty lists": b'{"version":"4","alerts":[' + b"[],"[:3] * (size // 3) + b"[]]}",
         "open string": b'"' + b"\\" * size,
         "quotes": b'"' * size,
+        "open string of escaped quotes": b'{"version":"4","alerts":[],"x":"' + b'\\"' * (size // 2 - 20),
         "empty alerts": a_post()[:-1] + b', "alerts": [' + b"{}," * (size // 3 - 200) + b"{}]}",
         "long labels": a_post(*[an_item(labels={"alertname": "x" * 950}) for _ in range(500)]),
     }
