@@ -34,7 +34,7 @@ from rules.playbook.messages import (
     UndoAct,
 )
 from rules.playbook.runner import Runner
-from rules.playbook.schema import Playbook
+from rules.playbook.schema import Act, Playbook
 from rules.playbook.views import RunView, Status
 from rules.readings import Readings
 from store import StoreError
@@ -77,6 +77,7 @@ class PlaybookDriver:
         self._windows = windows or {}
         self._of_rule = of_rule or {}
         self._pledge = pledge
+        self._rescues = {name for name in self._of_rule.values() if name and _restarts(playbooks, name)}
         self._condition = condition
         self._quiet = quiet
         self._triggers = Triggers(silences, clock)
@@ -149,7 +150,7 @@ class PlaybookDriver:
         if self._condition is not None:
             await self._condition.tick(now)
         if self._pledge is not None:
-            await self._pledge.tick(now, self._modes.mode == "act" and self._modes.halted() is None)
+            await self._pledge.tick(now, self._would_restart(now))
         if not self._recovered and not self._recover(now):
             return
         if self._quiet is not None:
@@ -157,6 +158,14 @@ class PlaybookDriver:
                 self._triggers.add(trigger)
         self._runner.take(self._triggers.ready(), now)
         self._step(now)
+
+    def _would_restart(self, now: float) -> bool:
+        """Whether an engine that ended by itself now would be started again from here."""
+        if self._modes.mode != "act" or self._modes.halted() is not None:
+            return False
+        if self._condition is None or not self._condition.served:
+            return False
+        return any(self._runner.allows(name, "restart", now) for name in self._rescues)
 
     def leave_the_past(self) -> None:
         """Look at nothing that a process before this one left: for a look that must not end it."""
@@ -302,3 +311,11 @@ class PlaybookDriver:
 
 def _question_id(run: RunView) -> str:
     return f"run-{run.run_id}-{run.step}"
+
+
+def _restarts(playbooks: Mapping[str, Playbook], name: str | None) -> bool:
+    """Whether a playbook restarts the engine without waiting for a quiet time."""
+    if name not in playbooks:
+        return False
+    acts = [step.action() for step in playbooks[name].steps if isinstance(step, Act)]
+    return any(act.kind == "restart" and act.arguments.get("when", "now") == "now" for act in acts)

@@ -222,8 +222,13 @@ class Guard:
         return self._run.state(now)
 
     def stay(self, seconds: float, now: float) -> None:
-        """Leave an engine that ends by itself within so many seconds to the daemon, for a while."""
+        """Leave an engine that ends by itself within so many seconds to the daemon, for a while.
+
+        0 ends that, also for one that has ended.
+        """
         self._stays_until = now + seconds
+        if seconds <= 0.0:
+            self._rescue_until = float("-inf")
 
     def stop(self, grace_seconds: float, now: float) -> bool:
         """Have the engine end, or go on with it; tells whether nothing of it is left."""

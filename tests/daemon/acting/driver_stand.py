@@ -82,6 +82,8 @@ class DriverStand:
         windows: list[str] | None = None,
         stay: Callable[[float], Awaitable[None]] | None = None,
         acts_per_hour: int = 4,
+        disabled: frozenset[str] = frozenset(),
+        of_rule: Mapping[str, str | None] | None = None,
     ) -> None:
         self.here = HandStand(folder)
         self.node, self.clock = self.here.stand.node, self.here.stand.clock
@@ -95,7 +97,8 @@ class DriverStand:
         self._silences = silences
         self._restart = RestartSection(window=windows or [])
         self._stay = stay
-        self._limits = Limits(acts_per_hour=acts_per_hour)
+        self._limits = Limits(disabled, acts_per_hour=acts_per_hour)
+        self._of_rule = {"Hot": "hot"} if of_rule is None else of_rule
         self.driver = self.begin()
 
     def begin(self) -> PlaybookDriver:
@@ -120,7 +123,7 @@ class DriverStand:
             self.clock.now,
             silences=self._silences,
             windows={"Hot": 60.0},
-            of_rule={"Hot": "hot"},
+            of_rule=self._of_rule,
             pledge=None if self._stay is None else Pledge(self._stay, notices),
             condition=here.condition,
             quiet=QuietWalks(quiet, self.books),

@@ -348,20 +348,3 @@ def test_a_restart_that_can_wait_comes_in_the_quiet_time_while_the_alert_fires(t
     stand.here.stand.live(whole())
     assert [run.state for run in stand.runs] == ["inconclusive", "succeeded"]
     assert stand.here.stand.server.starts == starts + 1
-
-
-def test_the_word_to_the_guardian_is_given_in_mode_act_and_not_while_paused(tmp_path: Path) -> None:
-    told: list[float] = []
-
-    async def stay(seconds: float) -> None:
-        told.append(seconds)
-
-    stand = DriverStand(tmp_path, stay=stay)
-    stand.live(2)
-    assert told == [20.0]
-    stand.modes.pause()
-    stand.live(1)
-    assert told == [20.0, 0.0]
-    watching = DriverStand(tmp_path / "other", mode="observe", stay=stay)
-    watching.live(10)
-    assert told == [20.0, 0.0]

@@ -247,6 +247,17 @@ def test_without_the_word_its_end_is_the_engines_as_ever(how: str) -> None:
     assert world.code == 7
 
 
+def test_a_word_that_is_taken_back_after_the_end_is_not_waited_for() -> None:
+    world = World()
+    world.guard.stay(20.0, world.now)
+    world.runs[0].code = -9
+    world.pass_time(3)
+    assert world.code is None
+    world.guard.stay(0.0, world.now)
+    world.pass_time(1)
+    assert world.code == -9
+
+
 def test_asked_to_end_while_it_waits_for_the_daemon_it_ends() -> None:
     world = World()
     world.guard.stay(20.0, world.now)
