@@ -14,8 +14,9 @@ from daemon.acting.deed import RunContext
 from daemon.acting.hands import ActingHands
 from daemon.acting.pledge import Pledge
 from daemon.acting.quiet_walks import QuietWalks
-from daemon.acting.triggers import Silences, Triggers, manual, playbook_of
+from daemon.acting.triggers import Silences, Triggers, manual
 from daemon.acting.work import Workers
+from daemon.alerting.addressee import Addressee
 from daemon.modes import Modes
 from daemon.notices import Notices
 from rules.alert import Alert
@@ -61,12 +62,16 @@ class PlaybookDriver:
         silences: Silences | None = None,
         windows: Mapping[str, float] | None = None,
         of_rule: Mapping[str, str | None] | None = None,
+        addressee: Addressee | None = None,
         pledge: Pledge | None = None,
         condition: EngineCondition | None = None,
         quiet: QuietWalks | None = None,
         finish_profile_seconds: float = 600.0,
     ) -> None:
-        """`windows` are the `for` of each rule in seconds, `of_rule` the playbook of each, by the rule's name."""
+        """`windows` are the `for` of each rule in seconds, `of_rule` the playbook of each, by the rule's name.
+
+        Without `addressee` no alert from outside starts anything.
+        """
         self.counts = Counts()
         self._runner = runner
         self._playbooks = playbooks
@@ -76,6 +81,7 @@ class PlaybookDriver:
         self._clock = clock
         self._windows = windows or {}
         self._of_rule = of_rule or {}
+        self._addressee = addressee
         self._pledge = pledge
         self._rescues = {name for name in self._of_rule.values() if name and _restarts(playbooks, name)}
         self._condition = condition
@@ -106,8 +112,11 @@ class PlaybookDriver:
 
     def received(self, labels: Labels, fingerprint: str, starts_at: float) -> None:
         """Take an alert that Alertmanager's webhook brought, firing and for the first time."""
-        name = playbook_of(labels, self._of_rule)
+        if self._addressee is None:
+            return
+        name = self._addressee.playbook(labels, self._of_rule)
         if name is None:
+            _log.info("an alert of Alertmanager starts no playbook here", labels=dict(labels))
             return
         window = self._windows.get(dict(labels).get("alertname", ""), 0.0)
         self._take(Trigger(name, "alertmanager", labels, fingerprint, starts_at, window))

@@ -21,6 +21,7 @@ from daemon.acting.quiet_walks import QuietWalks
 from daemon.acting.replicas import TrafficAway
 from daemon.acting.restart import RestartEngine
 from daemon.acting.triggers import Silences
+from daemon.alerting.addressee import Addressee
 from daemon.config import Mode
 from daemon.doctor.bundle import Redactor
 from daemon.modes import Modes
@@ -37,6 +38,7 @@ from tests.daemon.acting.hand_stand import HandStand
 from tests.rules.playbook.stand import HOT, Board
 from tuner.messages import Decision
 
+ENGINE = "north-1:8000"
 URL = "http://127.0.0.1:8000"
 
 
@@ -125,6 +127,7 @@ class DriverStand:
             windows={"Hot": 60.0},
             of_rule=self._of_rule,
             pledge=None if self._stay is None else Pledge(self._stay, notices),
+            addressee=Addressee(ENGINE, frozenset({"north-1"})),
             condition=here.condition,
             quiet=QuietWalks(quiet, self.books),
         )
