@@ -14,8 +14,9 @@ from daemon.acting.deed import RunContext
 from daemon.acting.hands import ActingHands
 from daemon.acting.pledge import Pledge
 from daemon.acting.quiet_walks import QuietWalks
-from daemon.acting.triggers import PLAYBOOK_LABEL, Silences, Triggers, manual, playbook_of
+from daemon.acting.triggers import PLAYBOOK_LABEL, Silences, Triggers, manual
 from daemon.acting.work import Workers
+from daemon.alerting.addressee import Addressee
 from daemon.modes import Modes
 from daemon.notices import Notices
 from rules.alert import Alert
@@ -34,7 +35,7 @@ from rules.playbook.messages import (
     UndoAct,
 )
 from rules.playbook.runner import Runner
-from rules.playbook.schema import Playbook
+from rules.playbook.schema import Act, Playbook
 from rules.playbook.views import RunView, Status
 from rules.readings import Readings
 from store import StoreError
@@ -61,12 +62,16 @@ class PlaybookDriver:
         silences: Silences | None = None,
         windows: Mapping[str, float] | None = None,
         of_rule: Mapping[str, str | None] | None = None,
+        addressee: Addressee | None = None,
         pledge: Pledge | None = None,
         condition: EngineCondition | None = None,
         quiet: QuietWalks | None = None,
         finish_profile_seconds: float = 600.0,
     ) -> None:
-        """`windows` are the `for` of each rule in seconds, `of_rule` the playbook of each, by the rule's name."""
+        """`windows` are the `for` of each rule in seconds, `of_rule` the playbook of each, by the rule's name.
+
+        Without `addressee` no alert from outside starts anything.
+        """
         self.counts = Counts()
         self._runner = runner
         self._playbooks = playbooks
@@ -76,7 +81,9 @@ class PlaybookDriver:
         self._clock = clock
         self._windows = windows or {}
         self._of_rule = of_rule or {}
+        self._addressee = addressee
         self._pledge = pledge
+        self._rescues = {name for name in self._of_rule.values() if name and _restarts(playbooks, name)}
         self._condition = condition
         self._quiet = quiet
         self._triggers = Triggers(silences, clock)
@@ -109,13 +116,15 @@ class PlaybookDriver:
 
     def received(self, labels: Labels, fingerprint: str, starts_at: float) -> None:
         """Take an alert that Alertmanager's webhook brought, firing and for the first time."""
-        name = playbook_of(labels, self._of_rule)
+        if self._addressee is None:
+            return
+        name = self._addressee.playbook(labels, self._of_rule)
         if name is None:
             # One key for all: names come from outside.
             self._notices.say(
                 "no playbook",
                 f"alert {dict(labels).get('alertname', '')[:64]!r} of Alertmanager's starts no playbook: it has no "
-                f"label {PLAYBOOK_LABEL!r}, and no rule of that name has one",
+                f"label {PLAYBOOK_LABEL!r} and no rule of that name has one, or it is another replica's",
                 "info",
             )
             return
@@ -161,7 +170,7 @@ class PlaybookDriver:
         if self._condition is not None:
             await self._condition.tick(now)
         if self._pledge is not None:
-            await self._pledge.tick(now, self._modes.mode == "act" and self._modes.halted() is None)
+            await self._pledge.tick(now, self._would_restart(now))
         if not self._recovered and not self._recover(now):
             return
         if self._quiet is not None:
@@ -169,6 +178,14 @@ class PlaybookDriver:
                 self._triggers.add(trigger)
         self._runner.take(self._triggers.ready(), now)
         self._step(now)
+
+    def _would_restart(self, now: float) -> bool:
+        """Whether an engine that ended by itself now would be started again from here."""
+        if self._modes.mode != "act" or self._modes.halted() is not None:
+            return False
+        if self._condition is None or not self._condition.served:
+            return False
+        return any(self._runner.allows(name, "restart", now) for name in self._rescues)
 
     def leave_the_past(self) -> None:
         """Look at nothing that a process before this one left: for a look that must not end it."""
@@ -315,3 +332,11 @@ class PlaybookDriver:
 def _question_id(run: RunView) -> str:
     # With the call: a plan that has changed is asked about anew, and a late yes to the old one approves nothing.
     return f"run-{run.run_id}-{run.step}-{run.call}"
+
+
+def _restarts(playbooks: Mapping[str, Playbook], name: str | None) -> bool:
+    """Whether a playbook restarts the engine without waiting for a quiet time."""
+    if name is None or name not in playbooks:
+        return False
+    acts = [step.action() for step in playbooks[name].steps if isinstance(step, Act)]
+    return any(act.kind == "restart" and act.arguments.get("when", "now") == "now" for act in acts)

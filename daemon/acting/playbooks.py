@@ -21,6 +21,7 @@ from daemon.acting.preempt import Campaigning, GiveWay
 from daemon.acting.quiet import QuietTimes
 from daemon.acting.quiet_walks import QuietWalks
 from daemon.acting.triggers import Silences
+from daemon.alerting.addressee import addressee
 from daemon.cold import Cold
 from daemon.config import Config
 from daemon.engine.process import ProcessServer
@@ -107,6 +108,7 @@ class Playbooks:
             silences=silences,
             windows={rule.name: rule.for_seconds for group in groups for rule in group.rules},
             of_rule={rule.name: rule.playbook for group in groups for rule in group.rules},
+            addressee=addressee(config),
             condition=condition,
             pledge=_pledge(config, cold, notices) if enabled else None,
             quiet=QuietWalks(quiet, walked),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -30,13 +30,6 @@ class Silences(Protocol):
     async def suppressed(self, fingerprint: str, now: float) -> bool | None:
         """Whether it is; None where nobody answered."""
         ...
-
-
-def playbook_of(labels: Labels, of_rule: Mapping[str, str | None]) -> str | None:
-    """The playbook of an alert from outside: its label of that name, else that of the rule it is named after."""
-    found = dict(labels)
-    named = found.get(PLAYBOOK_LABEL)
-    return named if named else of_rule.get(found.get("alertname", ""))
 
 
 class Triggers:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from collectors.sample import Sample, labels
 from daemon import credentials
+from daemon.alerting.addressee import sent_with
 from daemon.config import Config, WebSection
 from daemon.errors import ConfigError
 from daemon.notices import Notices
@@ -43,7 +44,7 @@ class Sending:
         page = page_url(config.web)
         names = _Names()
         targets = [_target(section, names, clock) for section in config.alertmanagers]
-        self.sender = Sender(targets, config.rules.external_labels, page)
+        self.sender = Sender(targets, sent_with(config), page)
         link = page if _reachable(config.web) else ""
         self._robots = [_robot(section, names, link, clock) for section in config.rules.webhooks]
 

@@ -18,6 +18,11 @@ LEFTOVERS_SECONDS = 30.0
 RESCUE_SECONDS = 120.0
 """How long an engine that ended by itself is left to a daemon that said it would start it again."""
 
+ENDING_SECONDS = 120.0
+"""How long an engine may take to end once `serve` was asked to; one that loads or hangs may not hear the signal."""
+INSIST_SECONDS = 2.0
+"""A second signal so long after the first is a person's: supervisors send several at once."""
+
 
 class Phase(Enum):
     """Where the engine stands."""
@@ -87,6 +92,9 @@ class Guard:
         self.phase = Phase.PROVEN
         self._returning = False
         self._ending = False
+        self._now = float("-inf")
+        self._ending_since: float | None = None
+        self._insisted = self._killed = False
         self._ended: float | None = None
         self._stays_until = self._rescue_until = float("-inf")
 
@@ -101,7 +109,10 @@ class Guard:
         return None if self.phase is Phase.STOPPED else self._run.mark
 
     def signal(self, number: signal.Signals, *, ending: bool) -> None:
-        """Hand a signal on; with `ending` nothing is started any more."""
+        """Hand a signal on; with `ending` nothing is started any more, and a second one kills what does not end."""
+        since = self._ending_since
+        if ending and since is not None and self._now - since >= INSIST_SECONDS:
+            self._insisted = True
         self._ending = self._ending or ending
         if self.phase is not Phase.STOPPED:
             self._run.send(number)
@@ -113,6 +124,9 @@ class Guard:
 
     def tick(self, now: float) -> int | None:
         """Do what is due; returns the exit code with which all ends, or None."""
+        self._now = now
+        if self._ending:
+            self._hurry(now)
         if self.phase is Phase.PROVEN:
             return None if self._run.code is None or self._awaits_rescue(now) else self._end_with_workers(now)
         if self.phase is Phase.STOPPING:
@@ -123,6 +137,19 @@ class Guard:
         if self._attendance.lost(now, running=running):
             return self._come_back(now, running)
         return None
+
+    def _hurry(self, now: float) -> None:
+        """Kill an engine that does not end: it and all it began."""
+        first = self._ending_since is None
+        self._ending_since = now if self._ending_since is None else self._ending_since
+        if first or not self.runs:
+            return
+        if self._insisted or now - self._ending_since >= ENDING_SECONDS:
+            if not self._killed:
+                self._say("the engine has not ended when asked to: it is killed with all it began")
+                self._killed = True
+            self._run.ask_to_end(now, 0.0)
+            self._run.drive_end(now)
 
     def _awaits_rescue(self, now: float) -> bool:
         """Whether an engine that ended by itself is left to the daemon; workers that hold its cards are ended."""
@@ -222,8 +249,13 @@ class Guard:
         return self._run.state(now)
 
     def stay(self, seconds: float, now: float) -> None:
-        """Leave an engine that ends by itself within so many seconds to the daemon, for a while."""
+        """Leave an engine that ends by itself within so many seconds to the daemon, for a while.
+
+        0 ends that, also for one that has ended.
+        """
         self._stays_until = now + seconds
+        if seconds <= 0.0:
+            self._rescue_until = float("-inf")
 
     def stop(self, grace_seconds: float, now: float) -> bool:
         """Have the engine end, or go on with it; tells whether nothing of it is left."""

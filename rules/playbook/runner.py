@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rules.actions import Action, Outcome
+from rules.actions import Action, ActionKind, Outcome
 from rules.playbook.intake import MOST_AT_ONCE, admit, cleaned, values_of
 from rules.playbook.messages import (
     ENDED,
@@ -170,6 +170,25 @@ class Runner:
     def idle(self) -> bool:
         """Whether there is nothing to go on with."""
         return not self._entries and not self._inbox
+
+    def allows(self, name: str, kind: ActionKind, now: float) -> bool:
+        """Whether the rails would let an enabled playbook do such an act now in mode act, or let it do so already."""
+        playbook, present = self._playbooks.get(name), self._present()
+        if playbook is None:
+            return False
+        if any(run.playbook == name and not run.waiting for run in present):
+            return True
+        try:
+            past, acts = self._store.past(now), self._store.acts(now)
+        except StoreError:
+            return False
+        target = playbook.target
+        why = (
+            self._rails.admit(playbook, target, past, [], now)
+            or self._rails.start(target, past, [], changes=True, stopped=None, now=now)
+            or self._rails.act(kind, acts, mode="act", dry=False, stopped=None, now=now)
+        )
+        return why is None
 
     def status(self, now: float) -> Status:
         """What the page shows."""

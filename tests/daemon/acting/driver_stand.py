@@ -21,6 +21,7 @@ from daemon.acting.quiet_walks import QuietWalks
 from daemon.acting.replicas import TrafficAway
 from daemon.acting.restart import RestartEngine
 from daemon.acting.triggers import Silences
+from daemon.alerting.addressee import Addressee
 from daemon.config import Mode
 from daemon.doctor.bundle import Redactor
 from daemon.modes import Modes
@@ -37,6 +38,7 @@ from tests.daemon.acting.hand_stand import HandStand
 from tests.rules.playbook.stand import HOT, Board
 from tuner.messages import Decision
 
+ENGINE = "north-1:8000"
 URL = "http://127.0.0.1:8000"
 
 
@@ -82,6 +84,8 @@ class DriverStand:
         windows: list[str] | None = None,
         stay: Callable[[float], Awaitable[None]] | None = None,
         acts_per_hour: int = 4,
+        disabled: frozenset[str] = frozenset(),
+        of_rule: Mapping[str, str | None] | None = None,
     ) -> None:
         self.here = HandStand(folder)
         self.node, self.clock = self.here.stand.node, self.here.stand.clock
@@ -95,7 +99,8 @@ class DriverStand:
         self._silences = silences
         self._restart = RestartSection(window=windows or [])
         self._stay = stay
-        self._limits = Limits(acts_per_hour=acts_per_hour)
+        self._limits = Limits(disabled, acts_per_hour=acts_per_hour)
+        self._of_rule = {"Hot": "hot"} if of_rule is None else of_rule
         self.driver = self.begin()
 
     def begin(self) -> PlaybookDriver:
@@ -120,8 +125,9 @@ class DriverStand:
             self.clock.now,
             silences=self._silences,
             windows={"Hot": 60.0},
-            of_rule={"Hot": "hot"},
+            of_rule=self._of_rule,
             pledge=None if self._stay is None else Pledge(self._stay, notices),
+            addressee=Addressee(ENGINE, frozenset({"north-1"})),
             condition=here.condition,
             quiet=QuietWalks(quiet, self.books),
         )

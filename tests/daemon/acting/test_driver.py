@@ -9,7 +9,7 @@ import pytest
 
 from collectors.sample import labels
 from daemon.sections.playbooks import HooksSection
-from tests.daemon.acting.driver_stand import DriverStand
+from tests.daemon.acting.driver_stand import ENGINE, DriverStand
 from tests.daemon.acting.test_hook_program import hook
 from tests.daemon.acting.test_restart import clock_text
 from web.body import NotFound, Refused
@@ -264,10 +264,14 @@ def test_an_alert_of_alertmanager_walks_by_its_label_or_by_its_rule(stand: Drive
         await stand.ticks(1)
         driver = stand.driver
         driver.received(labels(alertname="Other", playbook="hot", npu="1"), "f1", stand.now)
-        driver.received(labels(alertname="Hot", npu="2"), "f2", stand.now)
-        driver.received(labels(alertname="Other", npu="4"), "f4", stand.now)
+        driver.received(labels(alertname="Hot", npu="2", trimtab_engine=ENGINE), "f2", stand.now)
+        driver.received(labels(alertname="Other", npu="4", trimtab_engine=ENGINE), "f4", stand.now)
+        # Of another replica, or of nobody knows which.
+        driver.received(labels(alertname="Hot", playbook="hot", trimtab_engine="r2:8000"), "f6", stand.now)
+        driver.received(labels(alertname="Hot", playbook="hot", instance="r2:9470", npu="6"), "f7", stand.now)
+        driver.received(labels(alertname="Hot", npu="7"), "f8", stand.now)
         driver.received(labels(alertname="Other", playbook="of nobody", npu="5"), "f5", stand.now)
-        driver.received(labels(alertname="Hot", npu="2"), "f2", stand.now)
+        driver.received(labels(alertname="Hot", npu="2", trimtab_engine=ENGINE), "f2", stand.now)
         await stand.ticks(2)
 
     stand.here.stand.live(story())
@@ -395,20 +399,3 @@ def test_a_restart_that_can_wait_comes_in_the_quiet_time_while_the_alert_fires(t
     stand.here.stand.live(whole())
     assert [run.state for run in stand.runs] == ["inconclusive", "succeeded"]
     assert stand.here.stand.server.starts == starts + 1
-
-
-def test_the_word_to_the_guardian_is_given_in_mode_act_and_not_while_paused(tmp_path: Path) -> None:
-    told: list[float] = []
-
-    async def stay(seconds: float) -> None:
-        told.append(seconds)
-
-    stand = DriverStand(tmp_path, stay=stay)
-    stand.live(2)
-    assert told == [20.0]
-    stand.modes.pause()
-    stand.live(1)
-    assert told == [20.0, 0.0]
-    watching = DriverStand(tmp_path / "other", mode="observe", stay=stay)
-    watching.live(10)
-    assert told == [20.0, 0.0]

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import logging
+import socket
 import tarfile
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -113,6 +114,7 @@ def test_alerts_go_to_every_alertmanager_and_changes_to_every_webhook(
     live(config, story)
     ((_, alert),) = stand.kept.items()
     assert alert["labels"]["cluster"] == "north"
+    assert alert["labels"]["trimtab_engine"] == f"{socket.gethostname()}:8000"
     assert alert["generatorURL"].endswith(":9470/alerts")
     assert len(robot.posted) == 2
     assert "FIRING A" in json.loads(robot.posted[0])["markdown"]["text"]

@@ -11,7 +11,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from change.server import LaunchCommand
 from daemon.guardian.attendance import SILENT_SECONDS, TAKEOVER_SECONDS
-from daemon.guardian.guard import LEFTOVERS_SECONDS, RESCUE_SECONDS, RETURN_GRACE_SECONDS, Phase, Refused
+from daemon.guardian.guard import (
+    ENDING_SECONDS,
+    LEFTOVERS_SECONDS,
+    RESCUE_SECONDS,
+    RETURN_GRACE_SECONDS,
+    Phase,
+    Refused,
+)
 from tests.daemon.guardian.virtual_run import DAEMON, KEPT, NEXT_DAEMON, OTHER, World
 
 
@@ -204,6 +211,24 @@ def test_asked_to_end_during_a_stop_or_a_start_it_ends_with_the_engine() -> None
     assert world.code == 143
 
 
+@pytest.mark.parametrize("insists", [True, False])
+def test_an_engine_that_ignores_the_signal_is_killed_by_a_second_one_or_in_time(insists: bool) -> None:
+    world = World()
+    world.guard.signal(signal.SIGTERM, ending=True)
+    world.guard.signal(signal.SIGHUP, ending=True)  # a supervisor's, at once
+    world.pass_time(30)
+    assert world.code is None
+    if insists:
+        world.guard.signal(signal.SIGTERM, ending=True)
+        world.pass_time(3)
+    else:
+        world.pass_time(ENDING_SECONDS - 40)
+        assert world.code is None
+        world.pass_time(20)
+    assert world.code is not None
+    assert world.living == []
+
+
 def test_an_engine_that_ended_by_itself_is_left_to_a_daemon_that_said_it_would_start_it() -> None:
     world = World()
     world.guard.stay(20.0, world.now)
@@ -245,6 +270,17 @@ def test_without_the_word_its_end_is_the_engines_as_ever(how: str) -> None:
     world.runs[0].code = 7
     world.pass_time(1)
     assert world.code == 7
+
+
+def test_a_word_that_is_taken_back_after_the_end_is_not_waited_for() -> None:
+    world = World()
+    world.guard.stay(20.0, world.now)
+    world.runs[0].code = -9
+    world.pass_time(3)
+    assert world.code is None
+    world.guard.stay(0.0, world.now)
+    world.pass_time(1)
+    assert world.code == -9
 
 
 def test_asked_to_end_while_it_waits_for_the_daemon_it_ends() -> None:
