@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from rules.playbook.ledger import Ledger, StandingAct
@@ -13,27 +13,38 @@ from rules.playbook.undoing import Undoing
 class Ending:
     """Ends a run in a state; what no step has verified is put back, and with `everything` what was verified too."""
 
-    def __init__(self, ledger: Ledger, state: str, why: str, *, everything: bool = False) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        state: str,
+        why: str,
+        *,
+        everything: bool = False,
+        patient: bool = False,
+        ready: Callable[[StandingAct], bool] = lambda act: True,
+    ) -> None:
+        """`patient` and `ready` as in `Undoing`."""
         self._ledger = ledger
         self._state = cast(RunState, state)
         self._why = why
-        self._undoing = Undoing(ledger, [act for act in ledger.acts if everything or act.state != "kept"])
+        acts = [act for act in ledger.acts if everything or act.state != "kept"]
+        self.undoing = Undoing(ledger, acts, patient=patient, ready=ready)
 
     def go(self, now: float, results: Mapping[int, Result]) -> bool:
         """Go on; true once the run has ended."""
-        if not self._undoing.go(now, results):
+        if not self.undoing.go(now, results):
             return False
         state, texts = self._state, [self._why] if self._why else []
         lasting = [act for act in self._ledger.acts if act.lasting]
-        if self._undoing.undone:
-            texts.append(f"put back: {_listed(self._undoing.undone)}")
+        if self.undoing.undone:
+            texts.append(f"put back: {_listed(self.undoing.undone)}")
         if lasting and state != "succeeded":
             texts.append(f"no way back from: {'; '.join(_told(act) for act in lasting)}")
         if state == "rolled_back" and not any(act.state == "undone" for act in self._ledger.acts):
             state = "failed"
-        if self._undoing.stuck:
+        if self.undoing.stuck:
             state = "failed"
-            texts.append(f"could not be put back, do it by hand: {'; '.join(self._undoing.stuck)}")
+            texts.append(f"could not be put back, do it by hand: {'; '.join(self.undoing.stuck)}")
         self._ledger.enter(now, state, "; ".join(texts) or None)
         return True
 
