@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rules
 from collectors.sample import labels
 from rules.actions import Action, Outcome, Plan
+from rules.playbook.load import load
 from rules.playbook.rails import Limits
 from rules.playbook.recovery import LOAD_SECONDS
 from rules.playbook.undoing import SLOW_SECONDS
@@ -223,3 +226,9 @@ def test_an_engine_that_never_comes_is_not_waited_for_for_ever(world: World) -> 
     world.live(5, up=False)
     world.live(LOAD_SECONDS + SLOW_SECONDS + 900, up=False)
     assert world.run().state == "failed"
+
+
+def test_those_that_ship_for_an_engine_that_is_gone_are_urgent() -> None:
+    found = load([Path(rules.__file__).with_name("playbooks") / "engine.yaml"])
+    urgent = {name: one.cooldown for name, one in found.items() if one.urgent}
+    assert urgent == {"engine_dead": 180, "engine_stall": 180}
