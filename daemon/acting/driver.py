@@ -97,6 +97,7 @@ class PlaybookDriver:
         self._contexts: dict[int, RunContext] = {}
         self._answers: list[Answer] = []
         self._recovered = False
+        self._stuck: set[int] = set()
         self._status = Status(())
 
     # ------------------------------------------------------------------ why playbooks walk
@@ -288,6 +289,17 @@ class PlaybookDriver:
             self._notices.say("playbooks", f"no playbook walks: {status.trouble}", "error")
         else:
             self._notices.over("playbooks", "playbooks walk again")
+        for run_id, text in status.stuck.items():
+            self._notices.say(
+                f"run-{run_id} stuck", f"run-{run_id} is over, and is tried to be put back for hours: {text}"
+            )
+        for key in self._stuck - status.stuck.keys():
+            self._notices.over(f"run-{key} stuck", f"run-{key} is not tried to be put back any more")
+        self._stuck = set(status.stuck)
+        if status.gave_up is not None:
+            self._notices.say("engine given up", f"critical: {status.gave_up}", "error")
+        else:
+            self._notices.over("engine given up", "the engine may be restarted again")
         for offer in status.offers:
             self._notices.say(
                 f"run-{offer.run_id} act {offer.act_id}",

@@ -1,4 +1,4 @@
-"""Keep what Alertmanager's webhook brought, once for each engine, fingerprint and start, before anything is answered."""
+"""Keep what Alertmanager's webhook brought, once for each engine, fingerprint and start, before it is answered."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ class Receipt:
 
 
 def receive(body: bytes, store: Store, engine: str, now: float) -> Receipt:
-    """Read a post to the daemon beside an engine and store what is new of it, in one transaction; a post that says nothing new writes nothing.
+    """Read a post to the daemon beside an engine and store what is new of it, in one transaction.
 
-    An alert is new once for its engine, fingerprint and start: Alertmanager repeats each at every `repeat_interval`, and every
-    instance of a cluster may send it. An alert that fires again with the start it had is not new. Raises
-    `WebhookError` for a body that no Alertmanager sends, `StoreError` if it cannot be stored.
+    A post that says nothing new writes nothing. An alert is new once for its engine, fingerprint and start:
+    Alertmanager repeats each at every `repeat_interval`, and every instance of a cluster may send it. An alert that
+    fires again with the start it had is not new. Raises `WebhookError` for a body that no Alertmanager sends,
+    `StoreError` if it cannot be stored.
     """
     delivery = parse(body)
     alerts = {(alert.fingerprint, alert.starts_at): alert for alert in delivery.alerts}
@@ -69,7 +70,10 @@ def receive(body: bytes, store: Store, engine: str, now: float) -> Receipt:
 
 
 def recent(store: Store, engine: str, since: float, most: int = 1000) -> tuple[Received, ...]:
-    """Alerts that came for an engine after a Unix time and fire still, as far as is known; the newest `most`. Raises `StoreError`."""
+    """Alerts that came for an engine after a Unix time and fire still, as far as is known, the newest `most`.
+
+    Raises `StoreError`.
+    """
     query = (
         select(ReceivedAlert)
         .where(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from rules.playbook.ledger import Ledger, StandingAct
@@ -16,21 +16,31 @@ class Ending:
     What a step with `keep` has done stays in either case.
     """
 
-    def __init__(self, ledger: Ledger, state: str, why: str, *, everything: bool = False) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        state: str,
+        why: str,
+        *,
+        everything: bool = False,
+        patient: bool = False,
+        ready: Callable[[StandingAct], bool] = lambda act: True,
+    ) -> None:
+        """`patient` and `ready` as in `Undoing`."""
         self._ledger = ledger
         self._state = cast(RunState, state)
         self._why = why
         back = [act for act in ledger.acts if not act.stays and (everything or act.state != "kept")]
-        self._undoing = Undoing(ledger, back)
+        self.undoing = Undoing(ledger, back, patient=patient, ready=ready)
 
     def go(self, now: float, results: Mapping[int, Result]) -> bool:
         """Go on; true once the run has ended."""
-        if not self._undoing.go(now, results):
+        if not self.undoing.go(now, results):
             return False
         state, texts = self._state, [self._why] if self._why else []
         lasting = [act for act in self._ledger.acts if act.lasting]
-        if self._undoing.undone:
-            texts.append(f"put back: {_listed(self._undoing.undone)}")
+        if self.undoing.undone:
+            texts.append(f"put back: {_listed(self.undoing.undone)}")
         kept = [act for act in self._ledger.acts if act.stays]
         for said, acts in (
             ("no way back from", [act for act in lasting if not act.stays]),
@@ -41,9 +51,9 @@ class Ending:
                 texts.append(f"{said}: {'; '.join(_told(act) for act in acts)}")
         if state == "rolled_back" and not any(act.state == "undone" for act in self._ledger.acts):
             state = "failed"
-        if self._undoing.stuck:
+        if self.undoing.stuck:
             state = "failed"
-            texts.append(f"could not be put back, do it by hand: {'; '.join(self._undoing.stuck)}")
+            texts.append(f"could not be put back, do it by hand: {'; '.join(self.undoing.stuck)}")
         self._ledger.enter(now, state, "; ".join(texts) or None)
         return True
 

@@ -162,7 +162,7 @@ def _variables(playbook: Playbook) -> Iterator[Flaw]:
 
 def _rests(playbook: Playbook, window_seconds: float) -> Iterator[Flaw]:
     least = window_seconds + playbook.verify_seconds
-    if playbook.cooldown < least:
+    if playbook.cooldown < least and not playbook.urgent:
         yield Flaw(
             None,
             "cooldown",

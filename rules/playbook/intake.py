@@ -103,7 +103,9 @@ def _run(
             "window_seconds": trigger.window_seconds,
             "dry_asked": trigger.dry_run,
         }
-        reason = reason or rails.admit(playbook, target, past, present, now)
+        reason = reason or rails.admit(
+            playbook, target, past, present, now, patient=bool(trigger.fingerprint)
+        )
     if reason is not None:
         ledger.state, ledger.reason, ledger.ended = "skipped", reason, now
     return Kept(ledger, trigger, now, trigger.dry_run, memory)

@@ -13,6 +13,8 @@ HOUR = 3600.0
 LONGEST_REST = 7 * 24 * HOUR
 """The longest cool-down that a playbook may ask for."""
 MOST_WAITING = 100
+MOST_RESTARTS = 3
+"""Restarts by urgent playbooks within an hour: an engine that needs more of them needs a person."""
 LONGEST_WAIT = 1800.0
 """How long a run may wait for its turn; what was wrong half an hour ago is looked at anew by the next alert."""
 
@@ -40,19 +42,24 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """A run that has not ended; `holds` says that it walks and may change something."""
+    """A run that has not ended; `holds` says that it walks and may change something, `yields` that it lets urgent ones
+    begin all the same."""
 
     run_id: int
     playbook: str
     target: str
     waiting: bool
     holds: bool
+    yields: bool = False
 
 
 def rests(playbook: Playbook, window_seconds: float) -> tuple[float, float]:
-    """How long a playbook rests on a target after a walk, and how long the others do, in seconds."""
+    """How long a playbook rests on a target after a walk, and how long the others do, in seconds.
+
+    An urgent one rests no longer than it says: an engine that has died twice is started twice.
+    """
     least = window_seconds + playbook.verify_seconds
-    return max(playbook.cooldown, least), least
+    return playbook.cooldown if playbook.urgent else max(playbook.cooldown, least), least
 
 
 class Rails:
@@ -62,20 +69,33 @@ class Rails:
         self.limits = limits
 
     def admit(
-        self, playbook: Playbook, target: str, past: Sequence[Past], present: Sequence[Present], now: float
+        self,
+        playbook: Playbook,
+        target: str,
+        past: Sequence[Past],
+        present: Sequence[Present],
+        now: float,
+        *,
+        patient: bool = False,
     ) -> str | None:
-        """Why a run is not even queued."""
+        """Why a run is not even queued; a patient one, of an alert that goes on firing, waits for a cool-down's end."""
         if playbook.name in self.limits.disabled:
             return "the playbook is in playbooks.disabled"
         for run in present:
             if (run.playbook, run.target) == (playbook.name, target):
                 return f"run {run.run_id} of the same playbook is on {target} already"
-        until = max((p.ended + p.rest_seconds for p in past if _same(p, playbook, target)), default=now)
-        if until > now:
-            return f"cool-down: {playbook.name} rests on {target} for another {_minutes(until - now)}"
-        if sum(run.waiting for run in present) >= MOST_WAITING:
+        if not patient and (resting := self._resting(playbook, target, past, now)) is not None:
+            return resting
+        if not playbook.urgent and sum(run.waiting for run in present) >= MOST_WAITING:
             return f"{MOST_WAITING} runs are waiting already"
         return None
+
+    def rest_until(self, playbook: Playbook, target: str, past: Sequence[Past], *, changes: bool) -> float:
+        """Until when cool-downs keep a playbook from its target (Unix seconds; 0: none does)."""
+        own = max((p.ended + p.rest_seconds for p in past if _same(p, playbook, target)), default=0.0)
+        if playbook.urgent or not changes:
+            return own
+        return max((p.ended + p.target_rest_seconds for p in past if p.target == target), default=own)
 
     def start(
         self,
@@ -86,19 +106,23 @@ class Rails:
         changes: bool,
         stopped: str | None,
         now: float,
+        playbook: Playbook | None = None,
     ) -> str | None:
         """Why a queued run has to wait; `changes` says that it may change something, dry runs do not."""
+        urgent = playbook is not None and playbook.urgent
         if stopped is not None:
             return stopped
+        if playbook is not None and (resting := self._resting(playbook, target, past, now)) is not None:
+            return resting
         if not changes:
             return None
-        holder = next((run for run in present if run.holds), None)
+        holder = next((run for run in present if run.holds and not (urgent and run.yields)), None)
         if holder is not None:
             return (
                 f"run {holder.run_id} ({holder.playbook}) is walking, and one at a time may change something"
             )
         until = max((p.ended + p.target_rest_seconds for p in past if p.target == target), default=now)
-        if until > now:
+        if until > now and not urgent:
             return f"cool-down: {target} was changed, and is watched for another {_minutes(until - now)}"
         return None
 
@@ -111,6 +135,7 @@ class Rails:
         dry: bool,
         stopped: str | None,
         now: float,
+        urgent: bool = False,
     ) -> str | None:
         """Why an action may not be done; `acts` are the times of those that were. A message to people costs nothing."""
         if self.limits.allow is not None and kind not in self.limits.allow:
@@ -119,9 +144,22 @@ class Rails:
             return stopped
         if not dry and mode == "observe":
             return "the mode is observe now"
-        if kind != "notify" and self.acts_left(acts, now) == 0:
+        if kind != "notify" and not urgent and self.acts_left(acts, now) == 0:
             return f"playbooks.acts_per_hour ({self.limits.acts_per_hour}) is used up"
         return None
+
+    def gave_up(self, restarts: Sequence[float], now: float) -> str | None:
+        """Why the engine is not restarted once more, as one that keeps ending; `restarts` are the times of those."""
+        count = sum(time > now - HOUR for time in restarts)
+        if count < MOST_RESTARTS:
+            return None
+        return f"the engine was restarted {count} times within an hour and does not stay up: it is left to a person"
+
+    def _resting(self, playbook: Playbook, target: str, past: Sequence[Past], now: float) -> str | None:
+        until = self.rest_until(playbook, target, past, changes=False)
+        if until <= now:
+            return None
+        return f"cool-down: {playbook.name} rests on {target} for another {_minutes(until - now)}"
 
     def acts_left(self, acts: Sequence[float], now: float) -> int:
         """How many actions the hour still holds."""

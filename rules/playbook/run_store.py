@@ -137,15 +137,11 @@ class RunStore:
 
     def acts(self, now: float) -> list[float]:
         """When actions were taken within the last hour; messages to people and refused ones do not count."""
-        query = (
-            select(RunAct)
-            .join(PlaybookRun, PlaybookRun.id == RunAct.run_id)
-            .where(
-                PlaybookRun.engine == self._engine, RunAct.intended > now - HOUR, RunAct.state != "refused"
-            )
-        )
-        with self._store.reading() as session:
-            return [row.intended for row in session.scalars(query) if row.action["kind"] != "notify"]
+        return [time for time, kind in self._taken(now) if kind != "notify"]
+
+    def restarts(self, now: float) -> list[float]:
+        """When the engine was restarted within the last hour."""
+        return [time for time, kind in self._taken(now) if kind == "restart"]
 
     def unfinished(self) -> list[Kept]:
         """Runs that have not ended, in the order in which they were queued, with their acts."""
@@ -156,6 +152,17 @@ class RunStore:
         )
         with self._store.reading() as session:
             return [_kept(row, _acts(session, row.id)) for row in session.scalars(query).all()]
+
+    def _taken(self, now: float) -> list[tuple[float, str]]:
+        query = (
+            select(RunAct)
+            .join(PlaybookRun, PlaybookRun.id == RunAct.run_id)
+            .where(
+                PlaybookRun.engine == self._engine, RunAct.intended > now - HOUR, RunAct.state != "refused"
+            )
+        )
+        with self._store.reading() as session:
+            return [(row.intended, str(row.action["kind"])) for row in session.scalars(query)]
 
     def _save(self, session: Session, run: Kept) -> None:
         row = session.get_one(PlaybookRun, run.ledger.run_id)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from rules.actions import Action, ActionKind, Outcome
+from rules.playbook.entry import Entry
 from rules.playbook.intake import MOST_AT_ONCE, admit, cleaned, values_of
+from rules.playbook.ledger import Ledger
 from rules.playbook.messages import (
-    ENDED,
     Answer,
     Command,
     IntendAct,
@@ -20,7 +21,7 @@ from rules.playbook.messages import (
     Result,
     Trigger,
 )
-from rules.playbook.rails import LONGEST_WAIT, Limits, Past, Present, Rails
+from rules.playbook.rails import LONGEST_REST, LONGEST_WAIT, Limits, Past, Present, Rails
 from rules.playbook.recovery import CUT_OFF, Recovery
 from rules.playbook.run import FINISH_PROFILE_SECONDS, Run
 from rules.playbook.run_store import Kept, RunStore
@@ -35,32 +36,8 @@ MOST_LOOKING = 4
 MOST_ANSWERS = 10
 MOST_RESTARTS = 2
 """A run that is cut off more often is not begun again: it may be what brings the daemon down."""
-
-
-@dataclass(slots=True)
-class _Entry:
-    kept: Kept
-    mind: Run | Recovery | None = None
-    resolved: bool = False
-    changes: bool = False
-    waits: str | None = None
-    answers: list[Answer] = field(default_factory=list)
-    """What a person said while another run was changing something."""
-
-    @property
-    def live(self) -> bool:
-        return self.kept.ledger.state not in ENDED
-
-    @property
-    def begun(self) -> bool:
-        """Whether it has changed something."""
-        return any(act.touched for act in self.kept.ledger.acts)
-
-    @property
-    def holds(self) -> bool:
-        """Whether no other run may change anything: it walks, and does more than wait for leave to begin."""
-        asks = self.kept.ledger.state == "waiting_approval" and not self.begun
-        return self.mind is not None and self.changes and self.live and not asks
+GIVE_WAY_SECONDS = 20.0
+"""What a run that gives way to an urgent one may still put back before that begins."""
 
 
 class Runner:
@@ -81,9 +58,10 @@ class Runner:
         self._finish_profile = finish_profile_seconds
         self._store = RunStore(store, engine)
         self._inbox: deque[Trigger] = deque()
-        self._entries: list[_Entry] = []
+        self._entries: list[Entry] = []
         self._offers: list[Offer] = []
         self._trouble: str | None = None
+        self._gave_up: str | None = None
 
     def recover(self, now: float) -> None:
         """Take up what a crash left, once, before the first tick. Raises `StoreError`.
@@ -91,10 +69,10 @@ class Runner:
         A run that had not acted waits for its turn again; what another has done is put back by the next ticks.
         """
         for kept in self._store.unfinished():
-            entry = _Entry(kept)
+            entry = Entry(kept)
             self._entries.append(entry)
             if any(act.touched for act in kept.ledger.acts):
-                mind = Recovery(kept.ledger)
+                mind = Recovery(kept.ledger, now)
                 entry.mind, entry.changes = mind, True
                 self._offers += [
                     Offer(kept.ledger.run_id, act.act_id, act.step, act.plan.text) for act in mind.offers
@@ -194,6 +172,8 @@ class Runner:
         """What the page shows."""
         try:
             past, acts = self._store.past(now), self._store.acts(now)
+            if self._gave_up is not None:
+                self._gave_up = self._rails.gave_up(self._store.restarts(now), now)
         except StoreError as error:
             return Status(self._views(), tuple(self._offers), trouble=str(error))
         cooling: dict[str, float] = {}
@@ -202,7 +182,12 @@ class Runner:
             if until > now:
                 cooling[run.target] = max(until, cooling.get(run.target, 0.0))
         left = self._rails.acts_left(acts, now)
-        return Status(self._views(), tuple(self._offers), left, cooling, self._trouble)
+        stuck = {
+            entry.kept.ledger.run_id: "; ".join(entry.mind.stuck)
+            for entry in self._entries
+            if isinstance(entry.mind, Recovery) and entry.mind.stuck
+        }
+        return Status(self._views(), tuple(self._offers), left, cooling, self._trouble, stuck, self._gave_up)
 
     def _admit(self, now: float) -> None:
         batch = [self._inbox[number] for number in range(min(len(self._inbox), MOST_AT_ONCE))]
@@ -210,18 +195,17 @@ class Runner:
             runs = admit(batch, self._playbooks, self._rails, self._store, self._present(), now)
             for _ in batch:
                 self._inbox.popleft()
-            self._entries += [_Entry(run) for run in runs]
+            self._entries += [Entry(run) for run in runs]
 
-    def _start(self, now: float, entry: _Entry, past: Sequence[Past], seen: Observation) -> None:
+    def _start(self, now: float, entry: Entry, past: Sequence[Past], seen: Observation) -> None:
         kept = entry.kept
         if entry.mind is not None or kept.ledger.state != "queued":
             return
         playbook = self._playbooks.get(kept.trigger.playbook)
+        entry.urgent = playbook is not None and playbook.urgent
         dry = kept.trigger.dry_run or seen.mode == "observe"
         changes = playbook is not None and playbook.changes and not dry
-        entry.waits = self._rails.start(
-            kept.ledger.target, past, self._present(), changes=changes, stopped=seen.stopped, now=now
-        )
+        entry.waits = self._why_wait(now, entry, playbook, past, changes=changes, stopped=seen.stopped)
         if entry.waits is None and not changes and self._looking() >= MOST_LOOKING:
             entry.waits = f"{MOST_LOOKING} runs are looking already"
         if entry.resolved:
@@ -238,12 +222,52 @@ class Runner:
                 approval_seconds=self._rails.limits.approval_seconds,
                 finish_profile_seconds=self._finish_profile,
             )
-        elif now - kept.queued > LONGEST_WAIT:
-            kept.ledger.enter(now, "skipped", f"waited for {LONGEST_WAIT / 60:g} min: {entry.waits}")
+        else:
+            # A cool-down is waited for to its end, as the alert goes on firing; whatever else, not for ever.
+            rest = self._rails.rest_until(playbook, kept.ledger.target, past, changes=changes)
+            begin = min(max(kept.queued, rest), kept.queued + LONGEST_REST)
+            if now - begin > LONGEST_WAIT:
+                kept.ledger.enter(now, "skipped", f"waited for {LONGEST_WAIT / 60:g} min: {entry.waits}")
 
-    def _walk(self, now: float, entry: _Entry, seen: Observation) -> list[Command]:
+    def _why_wait(
+        self,
+        now: float,
+        entry: Entry,
+        playbook: Playbook | None,
+        past: Sequence[Past],
+        *,
+        changes: bool,
+        stopped: str | None,
+    ) -> str | None:
+        def reason(present: Sequence[Present]) -> str | None:
+            target = entry.kept.ledger.target
+            return self._rails.start(
+                target, past, present, changes=changes, stopped=stopped, now=now, playbook=playbook
+            )
+
+        if changes and entry.urgent and reason([run for run in self._present() if not run.holds]) is None:
+            for other in self._entries:
+                if other is not entry and other.holds:
+                    self._give_way(now, other, entry.kept.ledger)
+        return reason(self._present())
+
+    def _give_way(self, now: float, other: Entry, urgent: Ledger) -> None:
+        """End what holds the engine: a verification of an engine that is gone proves nothing."""
+        at = now + GIVE_WAY_SECONDS
+        if isinstance(other.mind, Recovery):
+            other.mind.gives_way_at = other.mind.gives_way_at or at
+        elif not other.urgent and not other.restarting:
+            why = f"gave way to run {urgent.run_id} ({urgent.playbook})"
+            other.kept.ledger.note(now, "state", f"{why}: what no step has verified is put back")
+            other.mind = Recovery(other.kept.ledger, now, why, gives_way_at=at)
+
+    def _walk(self, now: float, entry: Entry, seen: Observation) -> list[Command]:
         """Step a run until it waits for somebody else; what the rails or the store refuse it hears at once."""
         out: list[Command] = []
+        if isinstance(entry.mind, Recovery):
+            entry.mind.free = not any(
+                other.holds and isinstance(other.mind, Run) for other in self._entries if other is not entry
+            )
         if seen.answers or entry.answers:
             seen = self._heard(entry, seen)
         while True:
@@ -264,7 +288,7 @@ class Runner:
         self._rest(entry)
         return out
 
-    def _heard(self, entry: _Entry, seen: Observation) -> Observation:
+    def _heard(self, entry: Entry, seen: Observation) -> Observation:
         """What a person said to a run: while another one changes something it is kept until that has ended."""
         run_id = entry.kept.ledger.run_id
         entry.answers += [answer for answer in seen.answers if answer.run_id == run_id][:MOST_ANSWERS]
@@ -273,10 +297,12 @@ class Runner:
         answers, entry.answers = entry.answers, []
         return replace(seen, answers=answers)
 
-    def _holder(self, entry: _Entry) -> _Entry | None:
-        return next((other for other in self._entries if other is not entry and other.holds), None)
+    def _holder(self, entry: Entry) -> Entry | None:
+        """Who changes something now, so that this one may not."""
+        others = (other for other in self._entries if other is not entry and other.holds)
+        return next((other for other in others if not (entry.urgent and other.yields)), None)
 
-    def _answer(self, now: float, entry: _Entry, command: Command, seen: Observation) -> Result | None:
+    def _answer(self, now: float, entry: Entry, command: Command, seen: Observation) -> Result | None:
         """Why an act may not be planned or done, or, for one that is to be done, that it stands in the store."""
         if not isinstance(command, PlanAct | IntendAct):
             return None
@@ -293,7 +319,7 @@ class Runner:
             return Result(run, call, refused=f"the store cannot be written, so nothing is done: {error}")
         return None
 
-    def _refusal(self, now: float, entry: _Entry, action: Action, seen: Observation) -> str | None:
+    def _refusal(self, now: float, entry: Entry, action: Action, seen: Observation) -> str | None:
         acts = self._store.acts(now)
         other = self._holder(entry)
         if action.kind != "notify" and not entry.kept.dry and (other is not None or not entry.changes):
@@ -301,11 +327,22 @@ class Runner:
                 f"run {other.kept.ledger.run_id} is changing something" if other else "this run only looks"
             )
             return f"{walking}, and one at a time may"
+        if entry.urgent and action.kind == "restart" and not entry.kept.dry:
+            gave_up = self._rails.gave_up(self._store.restarts(now), now)
+            if gave_up is not None:
+                self._gave_up = gave_up
+                return gave_up
         return self._rails.act(
-            action.kind, acts, mode=seen.mode, dry=entry.kept.dry, stopped=seen.stopped, now=now
+            action.kind,
+            acts,
+            mode=seen.mode,
+            dry=entry.kept.dry,
+            stopped=seen.stopped,
+            now=now,
+            urgent=entry.urgent,
         )
 
-    def _rest(self, entry: _Entry) -> None:
+    def _rest(self, entry: Entry) -> None:
         """A walk that has done nothing to its target lets others at it."""
         kept = entry.kept
         if not entry.live and not kept.dry and not any(act.touched for act in kept.ledger.acts):
@@ -340,6 +377,7 @@ class Runner:
                 entry.kept.ledger.target,
                 waiting=entry.mind is None,
                 holds=entry.holds,
+                yields=entry.yields,
             )
             for entry in self._entries
             if entry.live
@@ -351,7 +389,7 @@ class Runner:
     def _views(self) -> tuple[RunView, ...]:
         return tuple(self._view(entry) for entry in self._entries)
 
-    def _view(self, entry: _Entry) -> RunView:
+    def _view(self, entry: Entry) -> RunView:
         kept, ledger = entry.kept, entry.kept.ledger
         playbook = self._playbooks.get(ledger.playbook)
         asks = None if entry.mind is None else entry.mind.question

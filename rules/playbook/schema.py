@@ -160,6 +160,11 @@ class Playbook(Form):
         default="engine", description="what a cool-down counts for; npu is the alert's label of that name"
     )
     cooldown: Annotated[Seconds, Field(ge=60, le=7 * 24 * HOUR)] = 30 * 60.0
+    urgent: bool = Field(
+        default=False,
+        description="it cannot wait: it ends the run that holds the engine, and obeys neither others' cool-downs nor "
+        "the hour's limit of actions; 3 restarts within an hour are its own",
+    )
     variables: Annotated[dict[Variable, VariableValue], Field(max_length=32)] = Field(
         default={}, description="defaults; the alert's labels are variables too, and go before these"
     )

@@ -47,7 +47,8 @@ class Offer:
 class Status:
     """What is walking, what waits, and what the rails still allow.
 
-    `cooling` is until when a target rests, `trouble` why nothing can be written down, and so nothing done.
+    `cooling` is until when a target rests, `trouble` why nothing can be written down, and so nothing done, `stuck` by
+    run what could not be put back yet and is tried again, `gave_up` why an engine that keeps ending is left.
     """
 
     runs: tuple[RunView, ...]
@@ -55,3 +56,5 @@ class Status:
     acts_left: int = 0
     cooling: Mapping[str, float] = field(default_factory=dict)
     trouble: str | None = None
+    stuck: Mapping[int, str] = field(default_factory=dict)
+    gave_up: str | None = None

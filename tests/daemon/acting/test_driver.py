@@ -239,7 +239,7 @@ def test_after_a_crash_in_the_middle_what_no_step_has_verified_is_put_back(stand
         await stand.ticks(8, 91.0)
         assert stand.here.values() != before
         stand.begin()
-        await stand.ticks(3, 91.0)
+        await stand.ticks(15, 91.0)
 
     stand.here.stand.live(story())
     assert stand.here.values() == before

@@ -169,9 +169,9 @@ def test_a_large_post_is_stored_beside_the_loop(
 ) -> None:
     went_on = threading.Event()
 
-    def slow(body: bytes, kept: Store, now: float) -> Receipt:
+    def slow(body: bytes, kept: Store, engine: str, now: float) -> Receipt:
         assert went_on.wait(10), "the loop stood still"
-        return receive(body, kept, now)
+        return receive(body, kept, engine, now)
 
     monkeypatch.setattr(receiving, "receive", slow)
     taken, sink = taking(store, clock)

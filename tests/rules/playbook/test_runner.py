@@ -129,20 +129,42 @@ class TestCoolDown:
         stand.tick(celsius=80, times=8)
         stand.runner.take([alert(started=2000.0)], stand.now)
         stand.tick(celsius=90)
+        (view,) = stand.runner.status(stand.now).runs
+        assert (view.state, view.reason) == ("queued", "cool-down: hot rests on npu 3 for another 30 min")
+
+    def test_an_alert_that_goes_on_firing_is_walked_for_when_the_cool_down_ends(self, stand: Stand) -> None:
+        act(stand)
+        stand.tick(celsius=80, times=8)
+        ended = stand.run().ended
+        stand.runner.take([alert(started=2000.0)], stand.now)
+        stand.tick(celsius=90, times=400)
+        assert len(stand.rows(PlaybookRun)) == 2
+        assert ended + 1800 <= stand.run().started <= ended + 1810
+
+    def test_one_that_is_over_before_that_is_not(self, stand: Stand) -> None:
+        act(stand)
+        stand.tick(celsius=80, times=8)
+        stand.runner.take([alert(started=2000.0)], stand.now)
+        stand.tick(celsius=90)
+        stand.runner.resolved("f3", stand.now)
+        stand.tick(celsius=90)
+        assert stand.run().state == "skipped"
+
+    def test_a_persons_order_waits_for_none(self, stand: Stand) -> None:
+        act(stand)
+        stand.tick(celsius=80, times=8)
+        stand.runner.take([replace(alert(started=2000.0), source="manual", fingerprint="")], stand.now)
+        stand.tick(celsius=90)
         assert stand.run().state == "skipped"
         assert "cool-down: hot rests on npu 3 for another 30 min" in stand.run().reason
-        stand.now += 1800
-        stand.runner.take([alert(started=4000.0)], stand.now)
-        stand.tick(celsius=90)
-        assert stand.run().state == "running"
 
     def test_over_a_restart_too(self, stand: Stand) -> None:
         act(stand)
         stand.tick(celsius=80, times=8)
         stand.crash()
         stand.runner.take([alert(started=2000.0)], stand.now)
-        stand.tick(celsius=90)
-        assert stand.run().state == "skipped"
+        stand.tick(celsius=90, times=10)
+        assert stand.run().state == "queued"
 
     def test_a_dry_run_uses_it_up(self, stand: Stand) -> None:
         stand.runner.take([alert(dry_run=True)], stand.now)
@@ -150,7 +172,7 @@ class TestCoolDown:
         assert stand.run().state == "skipped"
         stand.runner.take([alert(started=2000.0)], stand.now)
         stand.tick(celsius=90)
-        assert "cool-down" in stand.run().reason
+        assert "cool-down" in str(stand.runner.status(stand.now).runs[0].reason)
 
     def test_another_playbook_waits_until_the_change_was_watched(self, store: Store) -> None:
         other = HOT.replace("playbooks:", "").replace("name: hot\n    title", "name: other\n    title")
@@ -308,8 +330,8 @@ class TestStore:
             stand.runner.take([alert(started=2000.0)], stand.now)
             stand.tick(celsius=90)
         stand.tick(celsius=90, times=2)
-        assert [run.state for run in stand.rows(PlaybookRun)] == ["succeeded", "skipped"]
-        assert "cool-down" in stand.run().reason
+        assert [run.state for run in stand.rows(PlaybookRun)] == ["succeeded", "queued"]
+        assert "cool-down" in str(stand.runner.status(stand.now).runs[0].reason)
 
     def test_what_is_done_is_put_back_without_it_and_written_down_later(
         self, stand: Stand, monkeypatch: pytest.MonkeyPatch

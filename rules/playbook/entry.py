@@ -1,0 +1,49 @@
+"""One run among the others: whether it lives, what it holds, to whom it gives way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rules.playbook.messages import ENDED, Answer
+from rules.playbook.recovery import Recovery
+from rules.playbook.run import Run
+from rules.playbook.run_store import Kept
+
+
+@dataclass(slots=True)
+class Entry:
+    """A run and its mind; `waits` says why it has not begun, `changes` whether it may change anything."""
+
+    kept: Kept
+    mind: Run | Recovery | None = None
+    resolved: bool = False
+    changes: bool = False
+    urgent: bool = False
+    waits: str | None = None
+    answers: list[Answer] = field(default_factory=list)
+    """What a person said while another run was changing something."""
+
+    @property
+    def live(self) -> bool:
+        return self.kept.ledger.state not in ENDED
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has changed something."""
+        return any(act.touched for act in self.kept.ledger.acts)
+
+    @property
+    def holds(self) -> bool:
+        """Whether no other run may change anything: it walks, and does more than wait for leave to begin."""
+        asks = self.kept.ledger.state == "waiting_approval" and not self.begun
+        return self.mind is not None and self.changes and self.live and not asks
+
+    @property
+    def yields(self) -> bool:
+        """Whether it lets an urgent run begin all the same."""
+        return isinstance(self.mind, Recovery) and self.mind.yields
+
+    @property
+    def restarting(self) -> bool:
+        """Whether it restarts the engine now, which nobody should do again meanwhile."""
+        return any(act.action.kind == "restart" and act.state == "intended" for act in self.kept.ledger.acts)
