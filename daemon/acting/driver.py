@@ -324,7 +324,7 @@ def _question_id(run: RunView) -> str:
 
 def _restarts(playbooks: Mapping[str, Playbook], name: str | None) -> bool:
     """Whether a playbook restarts the engine without waiting for a quiet time."""
-    if name not in playbooks:
+    if name is None or name not in playbooks:
         return False
     acts = [step.action() for step in playbooks[name].steps if isinstance(step, Act)]
     return any(act.kind == "restart" and act.arguments.get("when", "now") == "now" for act in acts)
