@@ -27,6 +27,8 @@ FIGURES_SECONDS = 20.0
 VERDICT_SECONDS = 60.0
 """How long a stall that was found needs only one more look: between an act's plan and the act."""
 NOTE_SECONDS = 5.0
+FIRST_NOTE_SECONDS = 1.0
+"""Between two looks at which run answers, and until one has: only then is a rescue promised."""
 SERVING_SOURCES = ("vllm", "sglang", "mindie")
 
 Condition = Literal["dead", "stalled", "serving"]
@@ -63,7 +65,7 @@ class EngineCondition:
 
     async def tick(self, now: float) -> None:
         """Note now and then which run answers; `now` is a Unix time, as those of the readings are."""
-        if 0 <= now - self._noted < NOTE_SECONDS:
+        if 0 <= now - self._noted < (NOTE_SECONDS if self.served else FIRST_NOTE_SECONDS):
             return
         self._noted = now
         try:

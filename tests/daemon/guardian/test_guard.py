@@ -216,16 +216,14 @@ def test_an_engine_that_ignores_the_signal_is_killed_by_a_second_one_or_in_time(
     world = World()
     world.guard.signal(signal.SIGTERM, ending=True)
     world.guard.signal(signal.SIGHUP, ending=True)  # a supervisor's, at once
-    world.pass_time(30)
-    assert world.code is None
+    world.pass_time(30 if insists else ENDING_SECONDS - 10)
+    waited = world.code
     if insists:
         world.guard.signal(signal.SIGTERM, ending=True)
-        world.pass_time(3)
-    else:
-        world.pass_time(ENDING_SECONDS - 40)
-        assert world.living != []
-        world.pass_time(20)
-    assert (world.code is None, world.living) == (False, [])
+    world.pass_time(3 if insists else 20)
+    assert waited is None
+    assert world.code is not None
+    assert world.living == []
 
 
 def test_an_engine_that_ended_by_itself_is_left_to_a_daemon_that_said_it_would_start_it() -> None:
