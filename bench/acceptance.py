@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tests.real.engine import RealEngine
 
 SEEDS = range(1, 21)
+FAULT_SEEDS = range(201, 221)
+"""Not those that rules and playbooks were made with."""
 MOST_OF_THE_GUIDE = 0.85
 """Share of the best gain of hot and start-up settings that a campaign with restarts is to reach."""
 
@@ -244,10 +246,10 @@ def profile() -> bool:
 
 
 def detect() -> bool:
-    """11 faults over seeds 1 to 20: found, named and mended by the shipped rules and playbooks."""
+    """11 faults over 20 seeds that nobody looked at before: found, named and mended by what is shipped."""
     from bench import detect as bench
 
-    found = bench.all_found(SEEDS)
+    found = bench.all_found(FAULT_SEEDS)
     print(f"{bench.table(found)}\n{bench.summary(found)}")
     return bench.reached(found)
 

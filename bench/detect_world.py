@@ -81,7 +81,7 @@ class _HandsOfRuns:
     def __init__(self, hands: SimulatedHands) -> None:
         self._hands = hands
 
-    def of(self, _: RunContext) -> SimulatedHands:
+    def of(self, _: RunContext, __: object = None) -> SimulatedHands:
         """See `ActingHands`."""
         return self._hands
 

@@ -15,8 +15,8 @@ from sim.faults.healthy import Weather
 from sim.faults.replica import BUSY_REPLICA, DAY_SECONDS
 from sim.virtual_time import live
 
-LOOK_SECONDS = 15.0
-"""Between two readings and evaluations: the rules' own interval; the engine below lives step by step."""
+LOOK_SECONDS = 20.0
+"""Between two readings of each source and evaluations of each rule; the engine below lives step by step."""
 MOST_ALERTS = 1
 PEAK_AICORE, PEAK_KV = 0.75, 0.80
 

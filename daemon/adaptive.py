@@ -205,6 +205,8 @@ class Adaptive:
             return "a campaign of the schedule is about to begin"
         if not state.scheduler_known:
             return f"the plugin does not know the scheduler {state.scheduler}"
+        if state.dp_ranks > 1:
+            return f"the engine has {state.dp_ranks} data-parallel ranks: what is read is of all, a limit is of each"
         if state.gate == "closed":
             return "the gate is closed"
         if state.lease_remaining_seconds is not None and not self.active:
@@ -290,11 +292,18 @@ class Adaptive:
             how = await put_back(self._control, self._boot_id, base)
         except EngineError as error:
             self._notices.say("adaptive", f"the promoted values come back when the lease ends: {error}")
-            self._entry = None
-            self._release()
-            self._ended()
+            self._leave_open()
             return
+        except asyncio.CancelledError:
+            # Who asked it to give way has no more time; the engine must be free for that one all the same.
+            self._leave_open()
+            raise
         self._close(now, f"{reason}; {how}")
+
+    def _leave_open(self) -> None:
+        self._entry = None
+        self._release()
+        self._ended()
 
     def _close(self, now: float, reason: str) -> None:
         entry, self._entry = self._entry, None

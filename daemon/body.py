@@ -101,6 +101,7 @@ class DaemonBody:
             "pending": next(iter(pending), None),
             "approvals": pending,
             "adaptive": None if self._adaptive is None else self._adaptive.status(),
+            "alerts_firing": self._alerting.firing,
             "last_campaign": self._last_campaign(),
             "notices": live.notices(self._notices.standing()),
         }
@@ -142,6 +143,7 @@ class DaemonBody:
 
     async def host_apply(self, changes: Mapping[str, str]) -> dict[str, Any]:
         """Change knobs of the host lane by hand."""
+        await self._give_way("a change of the host by hand")
         with _refusals():
             done = await self._host.apply(_changes(changes), "operator", self._clock())
         await self._look_at_host(changed=True)
@@ -149,6 +151,7 @@ class DaemonBody:
 
     async def host_rollback(self, n: int) -> dict[str, Any]:
         """Take back the last `n` changes of the host lane."""
+        await self._give_way("a rollback of the host")
         with _refusals():
             done = await self._host.rollback(n, "operator", self._clock())
         await self._look_at_host(changed=True)

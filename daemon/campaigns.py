@@ -70,11 +70,11 @@ class Campaigns:
 
         `cold_lane` restarts the engine, `restart` says when and at what price; `reapply_host` sets anew after it what
         was promoted on the host; with `canary` restarts are its own.
-
         `ended` is called after each campaign, so that a change it left open is ended when that is possible.
         """
         self.last_report: dict[str, Any] | None = None
         self.alert: Callable[[float], str | None] = lambda now: None  # which one speaks against a candidate
+        self.held: Callable[[], str | None] = lambda: None  # why none may begin now
         self._control = control
         self._store = store
         self._journal = journal
@@ -124,7 +124,7 @@ class Campaigns:
         """Begin a campaign; raises `Refused` with the reason, or `EngineError`."""
         if self._tuning is not None:
             raise Refused(RUNS_ALREADY)
-        stopped = self._modes.stopped(now)
+        stopped = self._modes.stopped(now) or self.held()
         if stopped is not None:
             raise Refused(f"nothing is tried now: {stopped}")
         state = await self._control.state()
@@ -137,11 +137,10 @@ class Campaigns:
         if not self._swept:
             raise Refused("what a process before this one left is ended first: try again in a moment")
         try:
-            unfinished = self._journal.open_entries("cold")
+            if self._journal.open_entries("cold"):
+                raise Refused("a restart is not brought to an end yet: try again once it is")
         except StoreError as error:
             raise Refused(str(error)) from error
-        if unfinished:
-            raise Refused("a restart is not brought to an end yet: try again once it is")
         settings = self._tune.settings(minutes)
         try:
             outer = self._tune.outer(self._restart, restarts)
@@ -157,8 +156,8 @@ class Campaigns:
         from daemon.gauges import history_gauges
         from daemon.tuning import Tuning
 
-        if self._tuning is not None:
-            raise Refused(RUNS_ALREADY)
+        if self._tuning is not None or self.held() is not None:
+            raise Refused(self.held() or RUNS_ALREADY)
         self._acquire(EngineLock(self._lock_dir, state.boot_id, "a campaign"))
         try:
             gauges = history_gauges(self._history, self._own_card, self.alert)
@@ -226,16 +225,17 @@ class Campaigns:
 
         Without `may_restart` a start-up candidate that serves is left: the next start of the daemon takes it back.
         """
+        tuning = self._tuning
         async with self._turn:
-            if self._tuning is None:
+            if tuning is None or tuning is not self._tuning:
                 return
             try:
-                end = self._tuning.stop if may_restart else self._tuning.leave
-                await end(now, decision, reason)
+                await (tuning.stop if may_restart else tuning.leave)(now, decision, reason)
                 self._notices.say("campaign", f"the campaign was stopped: {reason}", "info")
             finally:
                 # Whatever went wrong: the lease takes a trial back, and what stays open is ended later.
-                self._end()
+                if tuning is self._tuning:  # it may have been given up meanwhile, and another begun
+                    self._end()
 
     def abandon(self, reason: str) -> None:
         """Give up a campaign that did not end in time; whoever does has put the incumbent back, or the lease does."""

@@ -109,6 +109,7 @@ class Cold:
         self._turn = asyncio.Lock()
         self._unfinished = True
         self._progress: Progress | None = None
+        self._ended: float | None = None
         self._parts = replace(
             parts,
             judges=replace(
@@ -131,6 +132,11 @@ class Cold:
     def progress(self) -> Progress | None:
         """How far the restart is that is under way, None while there is none."""
         return self._progress if self.running else None
+
+    @property
+    def restart_time(self) -> float | None:
+        """Unix time when a restart was last under way, which is now while one is; None if there was none."""
+        return self._ended if self.progress is None else self._parts.clock.now()
 
     async def state(self) -> ServerState:
         """What the hand says of the engine; raises `ServerError`."""
@@ -261,8 +267,13 @@ class Cold:
     async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
         """Carry it out to its end also if whoever ordered it goes away."""
         self._work = task = asyncio.create_task(work)
-        task.add_done_callback(lambda _: self._notices.over("restart", "the restart is over"))
+        task.add_done_callback(lambda _: self._is_over())
         return await asyncio.shield(task)
+
+    def _is_over(self) -> None:
+        if self._progress is not None:
+            self._ended = self._parts.clock.now()
+        self._notices.over("restart", "the restart is over")
 
     def _begins(self, actor: str = "recovery", kind: str = "rollback", settings: Settings = NOTHING) -> None:
         self._before()

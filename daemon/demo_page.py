@@ -253,6 +253,7 @@ async def live(node: Node, daemon: Daemon, clock: SteppedClock, speed: float) ->
         if node.now - read >= COLLECT_SECONDS:
             read = node.now
             await daemon.read(node.now)
+        await daemon.alert_second(node.now)
         if second is None or second.done():
             if second is not None:
                 second.result()

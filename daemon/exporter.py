@@ -21,13 +21,19 @@ MODES = ("observe", "advise", "act")
 
 @dataclass(frozen=True, slots=True)
 class SelfState:
-    """What Trimtab says of itself; `switches` counts the hot changes made since it started."""
+    """What Trimtab says of itself.
+
+    `switches` counts the hot changes made since it started, `restart_time` is when a restart of its own was last under
+    way (Unix seconds), None if there was none.
+    """
 
     version: str
     mode: str
     paused: bool = False
     campaign_active: bool = False
     switches: int = 0
+    restart_active: bool = False
+    restart_time: float | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -78,6 +84,9 @@ class Exporter:
             yield Sample("trimtab_mode", float(mode == state.mode), now, labels(mode=mode))
         yield Sample("trimtab_paused", float(state.paused), now)
         yield Sample("trimtab_campaign_active", float(state.campaign_active), now)
+        yield Sample("trimtab_restart_active", float(state.restart_active), now)
+        if state.restart_time is not None:
+            yield Sample("trimtab_restart_time_seconds", state.restart_time, now)
         yield Sample("trimtab_switches_total", float(state.switches), now)
         yield Sample("trimtab_history_series", float(len(self._history)), now)
         yield Sample("trimtab_history_refused_samples_total", float(self._history.refused), now)

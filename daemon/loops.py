@@ -155,7 +155,7 @@ class Daemon:
             unproven=self.campaigns.unproven,
         )
         self.sending = Sending(config, self._notices, clock)
-        self.receiving = Receiving(self._store, self.sending.sender, config.web, clock)
+        self.receiving = Receiving(self._store, config.engine.url, self.sending.sender, config.web, clock)
         self.playbooks = Playbooks(
             config,
             self.alerting.groups,
@@ -173,6 +173,9 @@ class Daemon:
             sink=self.sending,
             give_way=self.adaptive.give_way,
             present=self._exporter.own,
+        )
+        self.campaigns.held = lambda: (
+            "a playbook has changed something and has not ended" if self.playbooks.acting else None
         )
         if self.alerting.watch is not None:
             self.alerting.watch.alert_sinks.append(self.sending)
@@ -232,6 +235,13 @@ class Daemon:
         await self._watch.tick(now)
         await self.campaigns.tick(now)
 
+    async def alert_second(self, now: float) -> None:
+        """The same of the alerts and playbooks, beside it: they go on while a restart or a campaign takes its time."""
+        if self.alerting.watch is not None:
+            await self.alerting.watch.tick(now)
+        if self.playbooks.driver is not None:
+            await self.playbooks.driver.tick(now)
+
     async def run(self, listening: socket.socket | None) -> None:
         """Live until `stop` is set; a running campaign then ends, with the incumbent restored if that needs no restart.
 
@@ -248,8 +258,7 @@ class Daemon:
             loops.create_task(supervisor.every("housekeeping", HOUSEKEEPING_SECONDS, self._keep_house))
             if self.alerting.watch is not None:
                 loops.create_task(supervisor.every("alerts", ALERT_SECONDS, self.alerting.watch.tick))
-            if self.playbooks.driver is not None:
-                loops.create_task(supervisor.every("playbooks", PLAYBOOK_SECONDS, self.playbooks.driver.tick))
+            loops.create_task(supervisor.every("playbooks", PLAYBOOK_SECONDS, self.playbooks.walker.tick))
             if self._cold is not None:
                 loops.create_task(supervisor.every("restarts", WATCH_SECONDS, self._cold.tick))
             loops.create_task(supervisor.every("received alerts", WATCH_SECONDS, self.receiving.tick))
@@ -259,8 +268,7 @@ class Daemon:
                 loops.create_task(supervisor.every("canary", WATCH_SECONDS, self._canary.tick))
             if listening is not None:
                 loops.create_task(supervisor.keep("web", lambda: self.serve(listening)))
-        if self.playbooks.driver is not None:
-            await self.playbooks.driver.finish()
+        await self.playbooks.walker.finish()
         # A restart may take longer than whoever stops us waits: the next start takes back a candidate that serves.
         await self.campaigns.stop("the daemon was stopped", self._clock(), may_restart=False)
         await self.adaptive.give_way("the daemon was stopped", self._clock())
@@ -329,6 +337,8 @@ class Daemon:
             paused=self._modes.paused,
             campaign_active=self.campaigns.running,
             switches=self._control.switches,
+            restart_active=self._cold is not None and self._cold.progress is not None,
+            restart_time=None if self._cold is None else self._cold.restart_time,
         )
 
 

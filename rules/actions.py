@@ -34,6 +34,8 @@ class Action:
     kind: ActionKind
     arguments: Mapping[str, Any] = field(default_factory=dict)
     timeout_seconds: float = 60.0
+    keep: bool = False
+    """Whether it stays once it is done, whatever becomes of the walk: a person puts it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,13 @@ class Plan:
     blast: Blast
     reversible: bool
     undo: Mapping[str, Any] | None = None
+    seen: str = ""
+    """A figure of the moment for whoever approves; another one by then makes it no other plan."""
+
+    @property
+    def told(self) -> str:
+        """The text with what was seen."""
+        return f"{self.text} ({self.seen})" if self.seen else self.text
 
 
 @dataclass(frozen=True, slots=True)

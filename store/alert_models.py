@@ -32,11 +32,12 @@ class AlertRow(Base):
 
 
 class ReceivedAlert(Base):
-    """An alert that Alertmanager's webhook brought, once for each fingerprint and start."""
+    """An alert that Alertmanager's webhook brought, once for each engine, fingerprint and start."""
 
     __tablename__ = "received_alert"
-    __table_args__ = (Index("received_alert_by_time", "received"),)
+    __table_args__ = (Index("received_alert_by_time", "engine", "received"),)
 
+    engine: Mapped[str] = mapped_column(primary_key=True)  # beside which the daemon ran that took it
     fingerprint: Mapped[str] = mapped_column(primary_key=True)
     starts_at: Mapped[float] = mapped_column(primary_key=True)
     status: Mapped[str]  # firing, resolved
@@ -102,9 +103,9 @@ class RunAct(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     run_id: Mapped[int] = mapped_column(ForeignKey("playbook_run.id"))
     step: Mapped[str]
-    action: Mapped[dict[str, Any]]  # kind, arguments, timeout_seconds
+    action: Mapped[dict[str, Any]]  # kind, arguments, timeout_seconds, keep
     plan: Mapped[dict[str, Any]]  # text, blast, reversible, undo
-    state: Mapped[str]  # intended, done, failed, refused, undone, kept (a verification held)
+    state: Mapped[str]  # intended, done, failed, refused, undone, kept (a verification held, or `keep`)
     intended: Mapped[float]
     ended: Mapped[float | None]
     outcome: Mapped[dict[str, Any] | None]  # ok, text, figures

@@ -13,7 +13,7 @@ from store.run_retention import forget_runs
 from store.session import Store
 
 MOST_RECEIVED = 10_000
-"""Alerts of Alertmanager's webhook that are kept; older ones go, whatever their age."""
+"""Alerts of Alertmanager's webhook that are kept for each engine; older ones go, whatever their age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +57,23 @@ def forget(store: Store, before: float) -> Forgotten:
                 Launch.time < before, tuple_(Launch.engine, Launch.boot_id).not_in(_newest_boots())
             )
         )
-        forget_received(session)
+        for engine in session.scalars(select(ReceivedAlert.engine).distinct()).all():
+            forget_received(session, engine)
         # Of engines that are watched no longer: those of the others go by themselves.
         session.execute(delete(AlertRow).where(AlertRow.time < before, AlertRow.state != "firing"))
         runs = forget_runs(session, before)
     return Forgotten(campaigns, entries, runs)
 
 
-def forget_received(session: Session, most: int = MOST_RECEIVED) -> int:
-    """Delete all but the newest `most` alerts of the webhook (and what came with the last of them)."""
-    last = select(ReceivedAlert.received).order_by(ReceivedAlert.received.desc()).offset(most - 1).limit(1)
+def forget_received(session: Session, engine: str, most: int = MOST_RECEIVED) -> int:
+    """Delete all but the newest `most` alerts that came for an engine (and what came with the last of them)."""
+    of_engine = ReceivedAlert.engine == engine
+    newest = select(ReceivedAlert.received).where(of_engine).order_by(ReceivedAlert.received.desc())
+    last = newest.offset(most - 1).limit(1)
     oldest_kept = session.scalar(last)
     if oldest_kept is None:
         return 0
-    return _deleted(session, delete(ReceivedAlert).where(ReceivedAlert.received < oldest_kept))
+    return _deleted(session, delete(ReceivedAlert).where(of_engine, ReceivedAlert.received < oldest_kept))
 
 
 def _standing(session: Session) -> list[JournalEntry]:

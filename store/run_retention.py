@@ -1,15 +1,15 @@
-"""Forgetting walks of playbooks, and the alerts that Alertmanager brought."""
+"""Forgetting walks of playbooks."""
 
 from __future__ import annotations
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from store.alert_models import PlaybookRun, ReceivedAlert, RunAct, RunEvent
+from store.alert_models import PlaybookRun, RunAct, RunEvent
 
 
 def forget_runs(session: Session, before: float) -> int:
-    """Delete runs that ended before a Unix time, and alerts received before it; how many runs those were.
+    """Delete runs that ended before a Unix time; how many those were.
 
     Stays: a run that was skipped or ended, but whose cool-down had not ended by then, and one with an act that could
     not be put back, which somebody may still have to do by hand.
@@ -30,7 +30,6 @@ def forget_runs(session: Session, before: float) -> int:
         for table in (RunEvent, RunAct):
             session.execute(delete(table).where(table.run_id.in_(some)))
         session.execute(delete(PlaybookRun).where(PlaybookRun.id.in_(some)))
-    session.execute(delete(ReceivedAlert).where(ReceivedAlert.received < before))
     return len(gone)
 
 

@@ -89,7 +89,7 @@ class Act(Open):
 
     id: int
     step: str
-    action: dict[str, Any] = Field(description="kind, arguments, timeout_seconds")
+    action: dict[str, Any] = Field(description="kind, arguments, timeout_seconds, keep")
     plan: dict[str, Any] = Field(description="text, blast, reversible, undo")
     state: str = Field(description="intended, done, kept, failed, refused, undone")
     intended: float

@@ -184,9 +184,8 @@ class Live(Open):
     slo: dict[str, float] | None = Field(default=None, description="{ttft,itl,e2e}_{p50,p90,p99}_seconds")
     sources: list[Source] = []
     campaign: Status | None = None
-    adaptive: dict[str, Any] | None = Field(
-        default=None, description="null: the adaptive mode is not enabled"
-    )
+    adaptive: dict[str, Any] | None = Field(default=None, description="null: this mode is not enabled")
+    alerts_firing: int | None = Field(default=None, description="those above info; null: no rules")
     last_campaign: dict[str, Any] | None = Field(default=None, description="{campaign, decision, reasons}")
     pending: Approval | None = Field(default=None, description="the first of what waits for an answer")
     approvals: list[Approval] = Field(default=[], description="all of it: of the campaign, then of runs")

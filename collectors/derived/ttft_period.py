@@ -17,6 +17,8 @@ SCALES = (
     (840.0, 2.0),
     (6400.0, 20.0),
 )
+SLACK_SECONDS = 0.5
+"""Readings that are to come once a step come a little late at times."""
 
 
 def means_in_steps(times: Floats, counts: Floats, sums: Floats, edges: Floats) -> Floats:
@@ -67,7 +69,8 @@ def _series(history: History, own: Labels, now: float, seconds: float, step: flo
     name = "trimtab_engine_ttft_seconds"
     times, counts = map(np.asarray, history.column(name, own, now - seconds, now))
     _, sums = map(np.asarray, history.column(name, own, now - seconds, now, "sum"))
-    if len(times) == 0:
+    # Steps without a reading of their own are known in a pattern, which looks like a period.
+    if len(times) < 2 or np.median(np.diff(times)) > step + SLACK_SECONDS:
         return np.array([])
     means = means_in_steps(times, counts, sums, now - np.arange(seconds, -step / 2.0, -step))
     return np.log(np.where(means > 0.0, means, np.nan))

@@ -108,7 +108,12 @@ def parse_line(raw: str) -> Line | None:
     if line is None:
         return None
     if line.format in ("engine", "glog") and (inner := _parse(line.text)) and inner.format in _NESTED:
-        line = replace(inner, origin=inner.origin or line.origin, level=inner.level or line.level)
+        line = replace(
+            inner,
+            origin=inner.origin or line.origin,
+            level=inner.level or line.level,
+            stamp=inner.stamp or line.stamp,
+        )
     return replace(
         line,
         process=line.process or wrapped.process,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from collectors.logs.events import Event
@@ -35,7 +35,11 @@ class Episode:
 @dataclass(slots=True)
 class _Total:
     count: int
-    last: float
+    last: float | None
+
+
+def _at_present(event: Event) -> bool:
+    return True
 
 
 class Tally:
@@ -56,13 +60,21 @@ class Tally:
         self._begun: list[Episode] = []
         self._ended: list[Episode] = []
 
-    def add(self, source: str, path: str | None, events: Iterable[Event], now: float) -> None:
-        """Count the events read of a source at `now`."""
+    def add(
+        self,
+        source: str,
+        path: str | None,
+        events: Iterable[Event],
+        now: float,
+        present: Callable[[Event], bool] = _at_present,
+    ) -> None:
+        """Count the events read of a source at `now`; one that is not `present` happened long before it was read."""
         for event in events:
             signature = event.signature
-            total = self._totals.setdefault((signature.id, signature.severity, source), _Total(0, now))
+            total = self._totals.setdefault((signature.id, signature.severity, source), _Total(0, None))
             total.count += event.count
-            total.last = now
+            if present(event):
+                total.last = now
             self._lengthen(source, path, event, now)
             if event.memory is not None:
                 device = "" if event.memory.device is None else str(event.memory.device)
@@ -92,7 +104,8 @@ class Tally:
         for (signature, severity, source), total in self._totals.items():
             own = labels(signature=signature, severity=severity, source=source)
             found.append(Sample("trimtab_log_events_total", float(total.count), now, own))
-            found.append(Sample("trimtab_log_event_time_seconds", total.last, now, own))
+            if total.last is not None:
+                found.append(Sample("trimtab_log_event_time_seconds", total.last, now, own))
         for (source, device), (memory, _) in self._memory.items():
             own = labels(source=source, device=device) if device else labels(source=source)
             found += [

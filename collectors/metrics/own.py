@@ -15,6 +15,13 @@ OWN_ROWS = (
     ),
     Metric("trimtab_paused", "1 while Trimtab is paused.", "1", combine="max"),
     Metric("trimtab_campaign_active", "1 while a campaign runs.", "1", combine="max"),
+    Metric("trimtab_restart_active", "1 while Trimtab restarts the engine.", "1", combine="max"),
+    Metric(
+        "trimtab_restart_time_seconds",
+        "Unix time when a restart by Trimtab was last under way; absent before the first.",
+        "seconds",
+        combine="max",
+    ),
     Metric(
         "trimtab_switches_total",
         "Hot changes made to the engine since Trimtab started.",

@@ -12,6 +12,7 @@ from collectors.history import History
 from collectors.npu_smi.program import NpuSmi
 from daemon import assembly
 from daemon.acting.captures import Captures, Npus
+from daemon.acting.condition import EngineCondition
 from daemon.acting.deed import Deed
 from daemon.acting.hands import ActingHands
 from daemon.acting.host import HostValues
@@ -42,6 +43,7 @@ def acting_hands(
     host: HostLane,
     cold: Cold | None,
     quiet: QuietTimes,
+    condition: EngineCondition | None,
     sink: NoticeSink | None = None,
     give_way: GiveWay | None = None,
 ) -> ActingHands:
@@ -52,7 +54,7 @@ def acting_hands(
         "set_knobs": hot,
         "expand_batch": ExpandBatch(hot, journal, history),
         "set_host": HostValues(host, journal),
-        "restart": RestartEngine(cold, control, journal, quiet, engine=config.engine.kind_or_vllm),
+        "restart": RestartEngine(cold, condition, journal, quiet, engine=config.engine.kind_or_vllm),
         "scale_up": ScaleUp(
             hooks,
             config.playbooks.scale,

@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 
 from collectors.sample import Labels
+from daemon.acting.condition import EngineCondition
 from daemon.acting.counts import Counts
 from daemon.acting.deed import RunContext
 from daemon.acting.hands import ActingHands
@@ -61,6 +62,7 @@ class PlaybookDriver:
         windows: Mapping[str, float] | None = None,
         of_rule: Mapping[str, str | None] | None = None,
         pledge: Pledge | None = None,
+        condition: EngineCondition | None = None,
         quiet: QuietWalks | None = None,
         finish_profile_seconds: float = 600.0,
     ) -> None:
@@ -75,10 +77,15 @@ class PlaybookDriver:
         self._windows = windows or {}
         self._of_rule = of_rule or {}
         self._pledge = pledge
+        self._condition = condition
         self._quiet = quiet
         self._triggers = Triggers(silences, clock)
         self._workers = Workers(
-            hands, clock, heard=self.counts.heard, finish_profile_seconds=finish_profile_seconds
+            hands,
+            clock,
+            heard=self.counts.heard,
+            halted=modes.halted,
+            finish_profile_seconds=finish_profile_seconds,
         )
         self._contexts: dict[int, RunContext] = {}
         self._answers: list[Answer] = []
@@ -151,6 +158,8 @@ class PlaybookDriver:
 
     async def tick(self, now: float) -> None:
         """One second of all runs."""
+        if self._condition is not None:
+            await self._condition.tick(now)
         if self._pledge is not None:
             await self._pledge.tick(now, self._modes.mode == "act" and self._modes.halted() is None)
         if not self._recovered and not self._recover(now):
@@ -223,7 +232,7 @@ class PlaybookDriver:
                 case AskApproval():
                     context = self._context(command.run_id)
                     self._notices.say(
-                        f"{context.run} asks", f"{context.actor} asks: {command.plan.text}", "info"
+                        f"{context.run} asks", f"{context.actor} asks: {command.plan.told}", "info"
                     )
                 case _:
                     _log.error(
@@ -304,4 +313,5 @@ class PlaybookDriver:
 
 
 def _question_id(run: RunView) -> str:
-    return f"run-{run.run_id}-{run.step}"
+    # With the call: a plan that has changed is asked about anew, and a late yes to the old one approves nothing.
+    return f"run-{run.run_id}-{run.step}-{run.call}"

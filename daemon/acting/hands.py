@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from daemon.acting.captures import Captures
@@ -20,6 +20,9 @@ from rules.actions import (
 
 BY_HAND = RunContext("run-0", "by hand")
 
+Hindrance = Callable[[], str | None]
+"""Why what was ordered may not be done any more, None while it may."""
+
 
 class ActingHands:
     """`rules.actions.Hands` over what is configured; `of` gives the same hands for one run."""
@@ -32,17 +35,29 @@ class ActingHands:
         *,
         context: RunContext = BY_HAND,
         turn: asyncio.Lock | None = None,
+        hindrance: Hindrance = lambda: None,
     ) -> None:
-        """`turn` is held while something is changed: what has one in common changes one thing at a time."""
+        """`turn` is held while something is changed: what has one in common changes one thing at a time.
+
+        The turn may be long in coming: `hindrance` is asked once it is there. Putting back is never hindered.
+        """
         self._deeds = deeds
         self._captures = captures
         self._preempt = preempt
         self._context = context
         self._turn = asyncio.Lock() if turn is None else turn
+        self._hindrance = hindrance
 
-    def of(self, context: RunContext) -> ActingHands:
+    def of(self, context: RunContext, hindrance: Hindrance = lambda: None) -> ActingHands:
         """The same hands, with every change and hook told for which run it is."""
-        return ActingHands(self._deeds, self._captures, self._preempt, context=context, turn=self._turn)
+        return ActingHands(
+            self._deeds,
+            self._captures,
+            self._preempt,
+            context=context,
+            turn=self._turn,
+            hindrance=hindrance,
+        )
 
     async def plan(self, action: Action, now: float) -> Plan:
         """See `Hands`."""
@@ -52,8 +67,10 @@ class ActingHands:
         """See `Hands`; a running trial is ended first, and what came of that is told."""
         deed = self._deed(action)
         async with self._turn:
+            self._check()
             ended = await self._clear(deed, now)
             try:
+                self._check()
                 done = await deed.act(action, plan, self._context, now)
             except ActionRefused as refused:
                 raise refused if ended is None else ActionRefused(f"{refused}; {ended}") from refused
@@ -74,8 +91,14 @@ class ActingHands:
         if kind != "msprof":
             return await self._captures.take(kind, seconds, now)
         async with self._turn:
+            self._check()
             await self._preempt.clear(f"{self._context.actor} records a profile", now)
             return await self._captures.take(kind, seconds, now)
+
+    def _check(self) -> None:
+        why = self._hindrance()
+        if why is not None:
+            raise ActionRefused(why)
 
     async def _clear(self, deed: Deed, now: float) -> str | None:
         return await self._preempt.clear(f"{self._context.actor} acts", now) if deed.preempts else None

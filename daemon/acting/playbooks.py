@@ -12,6 +12,7 @@ from change.journal import Journal
 from collectors.history import History
 from collectors.sample import Sample, labels
 from daemon.acting.assembly import acting_hands
+from daemon.acting.condition import EngineCondition
 from daemon.acting.counts import Counts
 from daemon.acting.driver import PlaybookDriver
 from daemon.acting.notify import NoticeSink
@@ -41,7 +42,10 @@ SHIPPED = Path(rules.__file__).with_name("playbooks")
 
 
 class Playbooks:
-    """The playbooks of a configuration with what walks them; `driver` is None where none may walk."""
+    """The playbooks of a configuration with what walks them; `driver` is None where none may walk.
+
+    `walker` is there all the same: what a crash cut off is put back even where playbooks are switched off since.
+    """
 
     def __init__(
         self,
@@ -68,10 +72,10 @@ class Playbooks:
         Raises `ConfigError` for playbooks that cannot be used.
         """
         self.playbooks = configured_playbooks(config, groups)
-        self.driver: PlaybookDriver | None = None
-        if not config.playbooks.enabled:
-            return
+        enabled = config.playbooks.enabled
+        walked = self.playbooks if enabled else {}
         quiet = QuietTimes(config.engine.restart, history)
+        condition = _condition(config, control, history, cold)
         hands = acting_hands(
             config,
             control,
@@ -82,12 +86,19 @@ class Playbooks:
             host=host,
             cold=cold,
             quiet=quiet,
+            condition=condition,
             sink=sink,
             give_way=give_way,
         )
-        self.driver = PlaybookDriver(
-            Runner(config.engine.url, self.playbooks, limits(config), store),
-            self.playbooks,
+        self.walker = PlaybookDriver(
+            Runner(
+                config.engine.url,
+                walked,
+                limits(config),
+                store,
+                finish_profile_seconds=config.capture.finish_seconds,
+            ),
+            walked,
             hands,
             HistoryReadings(history, present),
             modes,
@@ -96,10 +107,12 @@ class Playbooks:
             silences=silences,
             windows={rule.name: rule.for_seconds for group in groups for rule in group.rules},
             of_rule={rule.name: rule.playbook for group in groups for rule in group.rules},
-            pledge=_pledge(config, cold, notices),
-            quiet=QuietWalks(quiet, self.playbooks),
+            condition=condition,
+            pledge=_pledge(config, cold, notices) if enabled else None,
+            quiet=QuietWalks(quiet, walked),
             finish_profile_seconds=config.capture.finish_seconds,
         )
+        self.driver = self.walker if enabled else None
 
     def alone(self) -> PlaybookDriver:
         """The driver of a process that only takes a look: what another one left unfinished is not its to end."""
@@ -111,11 +124,11 @@ class Playbooks:
     @property
     def acting(self) -> bool:
         """Whether one has changed something and has not ended."""
-        return self.driver is not None and self.driver.acting
+        return self.walker.acting
 
     def samples(self, now: float) -> Iterable[Sample]:
         """What the exporter says of them."""
-        return () if self.driver is None else samples(self.driver.counts, now)
+        return samples(self.walker.counts, now)
 
     def listed(self) -> list[dict[str, Any]]:
         """Every playbook, as `web.run_shapes.Playbook`."""
@@ -188,3 +201,12 @@ def _pledge(config: Config, cold: Cold | None, notices: Notices) -> Pledge | Non
     ):
         return None
     return Pledge(ProcessServer(config.run_dir).stay, notices)
+
+
+def _condition(
+    config: Config, control: EngineControl, history: History, cold: Cold | None
+) -> EngineCondition | None:
+    if cold is None:
+        return None
+    load = sum(config.engine.restart.load.model_dump().values())
+    return EngineCondition(cold, control, history, load_seconds=load)

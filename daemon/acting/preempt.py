@@ -78,9 +78,9 @@ class Preempt:
         await asyncio.wait({stopping}, timeout=self._patience)
         if stopping.done() and stopping.exception() is None:
             return "the campaign ended with the incumbent restored"
-        return await self._force(reason)
+        return await self._force(reason, stopping)
 
-    async def _force(self, reason: str) -> str:
+    async def _force(self, reason: str, stopping: asyncio.Task[None]) -> str:
         how = "the way back is its lease"
         try:
             async with asyncio.timeout(self._patience):
@@ -92,6 +92,8 @@ class Preempt:
         # It may have come to its end meanwhile.
         if self._campaigns.running:
             self._campaigns.abandon(f"{reason}; it did not end within {self._patience:g} s")
+        # Late, it would put back what the playbook sets next, or end a campaign that begins after it.
+        stopping.cancel()
         return f"the campaign did not end within {self._patience:g} s and was given up: {how}"
 
     async def _put_back(self) -> str:

@@ -12,6 +12,8 @@ from rules.playbook.rails import rests
 from rules.playbook.schema import Act, Playbook
 
 LOOK_SECONDS = 30.0
+MOST_FIRING = 200
+"""Alerts that are remembered: those from outside may never say that they are over. The oldest are forgotten."""
 
 
 def waits_for_quiet(playbook: Playbook) -> bool:
@@ -39,7 +41,10 @@ class QuietWalks:
     def fires(self, trigger: Trigger) -> None:
         """An alert fires."""
         if trigger.playbook in self._waiting and trigger.fingerprint:
+            self._firing.pop(trigger.fingerprint, None)
             self._firing[trigger.fingerprint] = trigger
+            if len(self._firing) > MOST_FIRING:
+                self.over(next(iter(self._firing)))
 
     def over(self, fingerprint: str) -> None:
         """It fires no more."""
@@ -54,6 +59,7 @@ class QuietWalks:
                 (one.window_seconds for one in self._firing.values() if one.playbook == change.playbook),
                 default=0.0,
             )
+            self._rests = {key: until for key, until in self._rests.items() if until > change.time}
             self._rests[change.playbook, change.target] = change.time + rests(playbook, window)[0]
 
     def due(self, now: float, cooling: Mapping[str, float]) -> list[Trigger]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from change.catalogue.knob import Engine
-from change.engine import EngineControl, EngineError, PluginAbsent
 from change.journal import Journal
 from change.restart.order import RestartResult
 from change.server import ServerError, Setting, Settings
 from change.steps import ChangeRefused
+from daemon.acting.condition import Condition, EngineCondition
 from daemon.acting.deed import RunContext
 from daemon.acting.quiet import QuietTimes, Unknown
 from daemon.acting.start_settings import Asked, asked, needs_values
@@ -21,13 +20,7 @@ from rules.actions import Action, ActionRefused, Outcome, Plan
 from store import StoreError
 from store.models import JournalEntry
 
-ANSWER_SECONDS = 2.0
-"""An engine answers its plugin between two steps: one that does not within this runs no step."""
-TOKEN_SECONDS = 10.0
-"""Without a plugin: how long one token may take before the engine counts as stalled."""
 NO_HAND = "nothing here may restart the engine: say how it is started in engine.server.hand"
-
-Condition = Literal["dead", "stalled", "serving"]
 
 
 class RestartEngine:
@@ -41,16 +34,18 @@ class RestartEngine:
     def __init__(
         self,
         cold: Cold | None,
-        control: EngineControl,
+        condition: EngineCondition | None,
         journal: Journal,
         quiet: QuietTimes,
         *,
         engine: Engine = "vllm",
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`engine` is whose settings they are; `timer` counts the seconds that are told."""
+        """`cold` and `condition` are None without a hand; `engine` is whose settings they are;
+        `timer` counts the seconds that are told.
+        """
         self._cold = cold
-        self._control = control
+        self._condition = condition
         self._journal = journal
         self._quiet = quiet
         self._engine: Engine = engine
@@ -64,7 +59,7 @@ class RestartEngine:
         if cold.running:
             raise ActionRefused("a restart is under way already: it is waited for, not doubled")
         try:
-            condition = await self._condition(cold)
+            condition = await self._looked().look(now)
         except ServerError as error:
             raise ActionRefused(str(error)) from error
         wanted = await self._asked(cold, action)
@@ -85,7 +80,7 @@ class RestartEngine:
         settings = dict((plan.undo or {}).get("settings", {}))
         begun = self._timer()
         try:
-            condition = await self._condition(cold)
+            condition = await self._looked().look(now)
         except ServerError as error:
             raise ActionRefused(str(error)) from error
         result = await cold.restart(
@@ -125,6 +120,11 @@ class RestartEngine:
             raise ActionRefused(NO_HAND)
         return self._cold
 
+    def _looked(self) -> EngineCondition:
+        if self._condition is None:
+            raise ActionRefused(NO_HAND)
+        return self._condition
+
     async def _asked(self, cold: Cold, action: Action) -> Asked:
         in_force: Settings = {}
         if needs_values(action.arguments):
@@ -135,19 +135,6 @@ class RestartEngine:
             except (ServerError, StoreError) as error:
                 raise ActionRefused(f"the settings in force cannot be read: {error}") from error
         return asked(action.arguments, in_force, self._engine)
-
-    async def _condition(self, cold: Cold) -> Condition:
-        state = await cold.state()
-        if not state.running:
-            return "dead"
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await self._control.state()
-        except PluginAbsent:
-            return "serving" if await _within(TOKEN_SECONDS, cold.gives_a_token) else "stalled"
-        except (EngineError, TimeoutError):
-            return "stalled"
-        return "serving"
 
     def _wait_for_quiet(self, now: float) -> None:
         """Refuse what can wait until it is quiet; `PlaybookDriver` has the playbook walk again then."""
@@ -160,14 +147,6 @@ class RestartEngine:
                 f"this restart waits for {name}, which begins in {(begins - now) / 3600:.1f} h: the playbook walks "
                 "again then, if the alert still fires"
             )
-
-
-async def _within(seconds: float, ask: Callable[[], Awaitable[bool]]) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            return await ask()
-    except TimeoutError:
-        return False
 
 
 def _when(action: Action) -> Literal["now", "quietest"]:

@@ -30,7 +30,7 @@ class Workers:
     """Begins work and hands out what came of it.
 
     Work that is late is told as failed and goes on to its end, as nothing may be cut off in the middle of a change: the
-    next command of its run waits for that.
+    next command of its run waits for that. What is late because its turn did not come is not begun any more.
     """
 
     def __init__(
@@ -39,12 +39,14 @@ class Workers:
         clock: Callable[[], float],
         *,
         heard: Heard = lambda work, result: None,
+        halted: Callable[[], str | None] = lambda: None,
         finish_profile_seconds: float = 600.0,
     ) -> None:
-        """`clock` gives Unix seconds; `heard` is told of each result."""
+        """`clock` gives Unix seconds; `heard` is told of each result; `halted` is why nothing may be changed now."""
         self._hands = hands
         self._clock = clock
         self._heard = heard
+        self._halted = halted
         self._finish_profile = finish_profile_seconds
         self._results: list[Result] = []
         self._last: dict[int, asyncio.Task[None]] = {}
@@ -58,7 +60,8 @@ class Workers:
         """Begin it once what this run had begun before is over."""
         before = self._last.get(work.run_id)
         task = asyncio.create_task(
-            self._carry_out(work, context, before), name=f"run {work.run_id} call {work.call}"
+            self._carry_out(work, context, before, self._clock() + self._patience(work)),
+            name=f"run {work.run_id} call {work.call}",
         )
         self._last[work.run_id] = task
         task.add_done_callback(lambda done: self._over(work.run_id, done))
@@ -81,13 +84,24 @@ class Workers:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    async def _carry_out(self, work: Work, context: RunContext, before: asyncio.Task[None] | None) -> None:
+    async def _carry_out(
+        self, work: Work, context: RunContext, before: asyncio.Task[None] | None, deadline: float
+    ) -> None:
+        late = False
+
+        def hindrance() -> str | None:
+            # The run waits for it no longer: it may have put its other acts back, or have ended.
+            if late or self._clock() >= deadline:
+                return "nothing was done: its turn came after its time was over"
+            return self._halted()
+
         if before is not None:
             await asyncio.wait({before})
-        doing = asyncio.create_task(self._result(work, self._hands.of(context)))
+        doing = asyncio.create_task(self._result(work, self._hands.of(context, hindrance)))
         try:
             await asyncio.wait({doing}, timeout=self._patience(work))
             if not doing.done():
+                late = True
                 text = f"not over within {self._patience(work):.0f} s; it goes on and is waited for"
                 self._tell(work, _result(work, outcome=Outcome(False, text)))
             self._tell(work, await doing)

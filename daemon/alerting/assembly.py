@@ -66,6 +66,14 @@ class Alerting:
         """What the page and the API show."""
         return view.disabled() if self.watch is None else view.alerts(self.watch.evaluator, self.groups)
 
+    @property
+    def firing(self) -> int | None:
+        """How many alerts fire that are more than an information; None where no rules are evaluated."""
+        if self.watch is None:
+            return None
+        alerts = self.watch.evaluator.alerts()
+        return sum(one.state == "firing" and one.severity != "info" for one in alerts)
+
     def samples(self, now: float) -> Iterable[Sample]:
         """What the exporter says of them."""
         return () if self.watch is None else samples(self.watch.evaluator, now)

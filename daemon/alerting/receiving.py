@@ -50,9 +50,12 @@ class ReceivedSink(Protocol):
 class Receiving:
     """The daemon's side of `POST /api/v1/alertmanager`; sinks may be added before the first post."""
 
-    def __init__(self, store: Store, sender: Sender, web: WebSection, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, store: Store, engine: str, sender: Sender, web: WebSection, clock: Callable[[], float]
+    ) -> None:
         self.sinks: list[ReceivedSink] = []
         self._store = store
+        self._engine = engine
         self._sender = sender
         self._web = web
         self._clock = clock
@@ -66,9 +69,9 @@ class Receiving:
         self._count(now)
         try:
             if len(body) > LARGE_BYTES:
-                receipt = await asyncio.to_thread(receive, body, self._store, now)
+                receipt = await asyncio.to_thread(receive, body, self._store, self._engine, now)
             else:
-                receipt = receive(body, self._store, now)
+                receipt = receive(body, self._store, self._engine, now)
         except WebhookError as error:
             self._allowance -= len(body) / BYTES_PER_POST
             raise Senseless(str(error)) from error
@@ -89,7 +92,7 @@ class Receiving:
         if self._restored or not self.sinks:
             return
         try:
-            alerts = recent(self._store, now - AGAIN_SECONDS)
+            alerts = recent(self._store, self._engine, now - AGAIN_SECONDS)
         except StoreError:
             return  # the housekeeping says so
         self._restored = True

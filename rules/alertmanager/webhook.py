@@ -1,4 +1,4 @@
-"""Keep what Alertmanager's webhook brought, once for each fingerprint and start, before anything is answered."""
+"""Keep what Alertmanager's webhook brought, once for each engine, fingerprint and start, before anything is answered."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ class Receipt:
         return bool(self.firing or self.resolved)
 
 
-def receive(body: bytes, store: Store, now: float) -> Receipt:
-    """Read a post and store what is new of it, in one transaction; a post that says nothing new writes nothing.
+def receive(body: bytes, store: Store, engine: str, now: float) -> Receipt:
+    """Read a post to the daemon beside an engine and store what is new of it, in one transaction; a post that says nothing new writes nothing.
 
-    An alert is new once for its fingerprint and start: Alertmanager repeats each at every `repeat_interval`, and every
+    An alert is new once for its engine, fingerprint and start: Alertmanager repeats each at every `repeat_interval`, and every
     instance of a cluster may send it. An alert that fires again with the start it had is not new. Raises
     `WebhookError` for a body that no Alertmanager sends, `StoreError` if it cannot be stored.
     """
     delivery = parse(body)
     alerts = {(alert.fingerprint, alert.starts_at): alert for alert in delivery.alerts}
     with store.reading() as session:
-        before = _statuses(session, list(alerts))
+        before = _statuses(session, engine, list(alerts))
     if all(before.get(key) == alert.status for key, alert in alerts.items()):
         return Receipt((), (), len(delivery.alerts), delivery.left_out)
     with store.session() as session:
         # Again, under the write lock: another process may have been quicker.
-        before = _statuses(session, list(alerts))
+        before = _statuses(session, engine, list(alerts))
         for key, alert in alerts.items():
             if before.get(key) != alert.status:
-                session.merge(_row(alert, now))
+                session.merge(_row(alert, engine, now))
         session.flush()
-        forget_received(session)
+        forget_received(session, engine)
     return Receipt(
         tuple(alert for key, alert in alerts.items() if alert.status == "firing" and key not in before),
         tuple(
@@ -68,11 +68,15 @@ def receive(body: bytes, store: Store, now: float) -> Receipt:
     )
 
 
-def recent(store: Store, since: float, most: int = 1000) -> tuple[Received, ...]:
-    """Alerts that came after a Unix time and fire still, as far as is known; the newest `most`. Raises `StoreError`."""
+def recent(store: Store, engine: str, since: float, most: int = 1000) -> tuple[Received, ...]:
+    """Alerts that came for an engine after a Unix time and fire still, as far as is known; the newest `most`. Raises `StoreError`."""
     query = (
         select(ReceivedAlert)
-        .where(ReceivedAlert.received >= since, ReceivedAlert.status == "firing")
+        .where(
+            ReceivedAlert.engine == engine,
+            ReceivedAlert.received >= since,
+            ReceivedAlert.status == "firing",
+        )
         .order_by(ReceivedAlert.received.desc())
         .limit(most)
     )
@@ -81,11 +85,12 @@ def recent(store: Store, since: float, most: int = 1000) -> tuple[Received, ...]
     return tuple(_received(row) for row in reversed(rows))
 
 
-def _statuses(session: Session, keys: Sequence[Key]) -> dict[Key, str]:
+def _statuses(session: Session, engine: str, keys: Sequence[Key]) -> dict[Key, str]:
     found: dict[Key, str] = {}
     for some in _pieces(keys):
         query = select(ReceivedAlert.fingerprint, ReceivedAlert.starts_at, ReceivedAlert.status).where(
-            tuple_(ReceivedAlert.fingerprint, ReceivedAlert.starts_at).in_(some)
+            ReceivedAlert.engine == engine,
+            tuple_(ReceivedAlert.fingerprint, ReceivedAlert.starts_at).in_(some),
         )
         found.update({(row.fingerprint, row.starts_at): row.status for row in session.execute(query)})
     return found
@@ -96,8 +101,9 @@ def _pieces(keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
         yield keys[first : first + ASKED_AT_ONCE]
 
 
-def _row(alert: Received, now: float) -> ReceivedAlert:
+def _row(alert: Received, engine: str, now: float) -> ReceivedAlert:
     return ReceivedAlert(
+        engine=engine,
         fingerprint=alert.fingerprint,
         starts_at=alert.starts_at,
         status=alert.status,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rules.actions import Action, Plan
@@ -40,7 +40,7 @@ class Acting:
         self._approval_seconds = approval_seconds
         self._call: int | None = None
         self._plan: Plan | None = None
-        self._approved: str | None = None
+        self._approved: Plan | None = None
         self._questions = 0
         self._asked = 0.0
 
@@ -72,12 +72,12 @@ class Acting:
         plan = self._plan = result.plan
         back = "" if plan.undo is not None else ", no way back"
         figures = {"kind": self._action.kind, "blast": plan.blast, "reversible": plan.undo is not None}
-        self._ledger.note(now, "plan", f"{'would do' if self._dry else 'plan'}: {plan.text}{back}", figures)
+        self._ledger.note(now, "plan", f"{'would do' if self._dry else 'plan'}: {plan.told}{back}", figures)
         if self._dry:
             return ActEnd("planned", plan.text)
         if seen.mode == "observe":
             return self._refused(now, "the mode is observe now")
-        if seen.mode == "advise" and self._action.kind != "notify" and self._approved != _put(plan):
+        if seen.mode == "advise" and self._action.kind != "notify" and not self._was_approved(plan):
             return self._ask(now, plan)
         self._call = self._ledger.call()
         self.deadline = now
@@ -94,8 +94,8 @@ class Acting:
         self.asks = AskApproval(self._ledger.run_id, self._call, self._step, self._action, plan)
         self._ledger.out.append(self.asks)
         again = " (the plan has changed since it was approved)" if self._approved is not None else ""
-        self._ledger.note(now, "approval", f"asked: {plan.text}{again}")
-        self._ledger.enter(now, "waiting_approval", plan.text)
+        self._ledger.note(now, "approval", f"asked: {plan.told}{again}")
+        self._ledger.enter(now, "waiting_approval", plan.told)
         return None
 
     def _listen(self, now: float, seen: Observation, asked: AskApproval) -> ActEnd | None:
@@ -113,7 +113,7 @@ class Acting:
         if not said.yes:
             return ActEnd("declined", f"declined by {said.by}")
         # The answer may have taken long: what is done is what is right now, if it still is what was approved.
-        self._approved = _put(asked.plan)
+        self._approved = asked.plan
         self._ledger.enter(now, "running")
         self._look(now)
         return None
@@ -137,7 +137,7 @@ class Acting:
             act.state = "refused"
             return self._refused(now, result.refused)
         if act.outcome is not None and act.outcome.ok:
-            act.state = "done"
+            act.state = "kept" if act.action.keep else "done"
             self._ledger.note(now, "act", act.outcome.text, act.outcome.figures)
             return ActEnd("done", act.outcome.text)
         act.state = "failed"
@@ -149,14 +149,13 @@ class Acting:
         self._ledger.note(now, "act", f"refused: {why}")
         return ActEnd("refused", why)
 
+    def _was_approved(self, plan: Plan) -> bool:
+        """Whether a person said yes to just this, whatever figures stood beside it."""
+        return self._approved is not None and replace(plan, seen="") == replace(self._approved, seen="")
+
     @property
     def _step(self) -> str:
         return self._ledger.at or ""
-
-
-def _put(plan: Plan) -> str:
-    """What a person approves of a plan."""
-    return f"{plan.text}\n{plan.blast}\n{plan.undo is not None}"
 
 
 def _meant(answer: Answer, asked: AskApproval) -> bool:

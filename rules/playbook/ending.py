@@ -11,13 +11,17 @@ from rules.playbook.undoing import Undoing
 
 
 class Ending:
-    """Ends a run in a state; what no step has verified is put back, and with `everything` what was verified too."""
+    """Ends a run in a state; what no step has verified is put back, and with `everything` what was verified too.
+
+    What a step with `keep` has done stays in either case.
+    """
 
     def __init__(self, ledger: Ledger, state: str, why: str, *, everything: bool = False) -> None:
         self._ledger = ledger
         self._state = cast(RunState, state)
         self._why = why
-        self._undoing = Undoing(ledger, [act for act in ledger.acts if everything or act.state != "kept"])
+        back = [act for act in ledger.acts if not act.stays and (everything or act.state != "kept")]
+        self._undoing = Undoing(ledger, back)
 
     def go(self, now: float, results: Mapping[int, Result]) -> bool:
         """Go on; true once the run has ended."""
@@ -27,8 +31,14 @@ class Ending:
         lasting = [act for act in self._ledger.acts if act.lasting]
         if self._undoing.undone:
             texts.append(f"put back: {_listed(self._undoing.undone)}")
-        if lasting and state != "succeeded":
-            texts.append(f"no way back from: {'; '.join(_told(act) for act in lasting)}")
+        kept = [act for act in self._ledger.acts if act.stays]
+        for said, acts in (
+            ("no way back from", [act for act in lasting if not act.stays]),
+            ("stays until a person puts it back", [act for act in kept if act.state == "kept"]),
+            ("may be done, and is not put back", [act for act in kept if act.state != "kept"]),
+        ):
+            if acts and state != "succeeded":
+                texts.append(f"{said}: {'; '.join(_told(act) for act in acts)}")
         if state == "rolled_back" and not any(act.state == "undone" for act in self._ledger.acts):
             state = "failed"
         if self._undoing.stuck:

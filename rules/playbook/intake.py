@@ -68,6 +68,16 @@ def target_of(playbook: Playbook, labels: Labels) -> str:
     return playbook.target
 
 
+def values_of(trigger: Trigger, playbook: Playbook) -> dict[str, str]:
+    """The variables that a trigger brings. What came from outside changes none that the playbook declares: whoever can
+    send an alert would set its limits."""
+    labels = dict(trigger.labels)
+    if trigger.source == "alertmanager":
+        declared = playbook.variables.keys() - {"alertname"}
+        return {name: value for name, value in labels.items() if name not in declared}
+    return labels
+
+
 def _run(
     trigger: Trigger,
     playbook: Playbook | None,

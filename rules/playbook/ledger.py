@@ -10,7 +10,7 @@ from rules.actions import Action, Outcome, Plan
 from rules.playbook.messages import ENDED, Command, Note, NoteKind, RunChanged, RunState
 
 ActState = Literal["intended", "done", "failed", "refused", "undone", "kept"]
-"""Kept: a verification has held since it was done, so it stays when the walk ends or is cut off."""
+"""Kept: a verification has held since it was done, or its step says `keep`; it stays when the walk ends."""
 
 
 @dataclass(slots=True)
@@ -31,15 +31,20 @@ class StandingAct:
         return self.plan.undo is not None and self.state not in ("refused", "undone")
 
     @property
+    def stays(self) -> bool:
+        """Whether its step says `keep` and it is done, or was cut off so that nobody knows."""
+        return self.action.keep and self.state in ("kept", "intended")
+
+    @property
     def touched(self) -> bool:
         """Whether it may have changed anything, whatever became of that."""
         return self.state != "refused" and (self.plan.blast != "none" or self.plan.undo is not None)
 
     @property
     def lasting(self) -> bool:
-        """Whether something may have been done, is not verified, and has no way back."""
-        harmless = self.plan.blast == "none"
-        return self.plan.undo is None and not harmless and self.state in ("intended", "done", "failed")
+        """Whether something may have been done, is not verified, and is not put back."""
+        back = self.plan.undo is not None and not self.stays
+        return not back and self.plan.blast != "none" and self.state in ("intended", "done", "failed")
 
 
 @dataclass(slots=True)

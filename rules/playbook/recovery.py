@@ -1,4 +1,4 @@
-"""A run that a crash cut off: what it had done is put back, what has no way back is offered to a person."""
+"""A run that a crash cut off: what it had done is put back, what has no way back or is to be kept is offered."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ class Recovery:
         self.resolved = False
         self.question = None
         self.answer_by = None
-        back = any(act.state == "undone" or (act.undoable and act.state != "kept") for act in ledger.acts)
+        back = any(
+            act.state == "undone" or (act.undoable and act.state != "kept" and not act.stays)
+            for act in ledger.acts
+        )
         state = "rolled_back" if back and not self.offers else "abandoned"
         self._ending = Ending(ledger, state, CUT_OFF)
 
     @property
     def offers(self) -> list[StandingAct]:
-        """Acts without a way back that may be half done."""
+        """Acts that may be half done and are not put back: without a way back, or with `keep`."""
         return [act for act in self.ledger.acts if act.lasting]
 
     def step(self, now: float, seen: Observation) -> tuple[Command, ...]:

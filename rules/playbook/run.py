@@ -20,6 +20,8 @@ MOST_STEPS = 100
 LONGEST_SECONDS = 4 * 3600.0
 """A whole walk without the time that it waits for people: nothing else may change the engine meanwhile."""
 CAPTURE_GRACE_SECONDS = 60.0
+FINISH_PROFILE_SECONDS = 600.0
+"""What the engine may take to write a profile once it is recorded, where nothing else is configured."""
 SETTLE_SECONDS = 15.0
 """A verification of something that is absent has no reading to show that it looked after the act."""
 
@@ -35,6 +37,7 @@ class Run:
         *,
         dry: bool,
         approval_seconds: float,
+        finish_profile_seconds: float = FINISH_PROFILE_SECONDS,
     ) -> None:
         self.ledger = ledger
         self.resolved = False
@@ -44,6 +47,7 @@ class Run:
         self._judge = Judge(self._values)
         self._dry = dry
         self._approval_seconds = approval_seconds
+        self._finish_profile = finish_profile_seconds
         self._step: Step | None = None
         self._taken = 0
         self._asked_seconds = 0.0
@@ -159,7 +163,8 @@ class Run:
                 self._note(now, "capture", f"{step.capture}: not taken: {why}", seen)
                 self._go_to(now, failed, f"{step.name}: {why}")
                 return True
-            self._capture = (self.ledger.call(), now + step.seconds + CAPTURE_GRACE_SECONDS)
+            more = self._finish_profile if step.capture == "msprof" else 0.0
+            self._capture = (self.ledger.call(), now + step.seconds + CAPTURE_GRACE_SECONDS + more)
             self.ledger.out.append(
                 TakeCapture(self.ledger.run_id, self._capture[0], step.name, step.capture, step.seconds)
             )

@@ -96,6 +96,7 @@ class RunStore:
             "kind": action.kind,
             "arguments": action.arguments,
             "timeout_seconds": action.timeout_seconds,
+            "keep": action.keep,
         }
         with self._store.session() as session:
             self._save(session, run)

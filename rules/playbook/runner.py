@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rules.actions import Action, Outcome
-from rules.playbook.intake import MOST_AT_ONCE, admit, cleaned
+from rules.playbook.intake import MOST_AT_ONCE, admit, cleaned, values_of
 from rules.playbook.messages import (
     ENDED,
     Answer,
@@ -22,7 +22,7 @@ from rules.playbook.messages import (
 )
 from rules.playbook.rails import LONGEST_WAIT, Limits, Past, Present, Rails
 from rules.playbook.recovery import CUT_OFF, Recovery
-from rules.playbook.run import Run
+from rules.playbook.run import FINISH_PROFILE_SECONDS, Run
 from rules.playbook.run_store import Kept, RunStore
 from rules.playbook.schema import Playbook
 from rules.playbook.views import Offer, RunView, Status
@@ -66,9 +66,19 @@ class _Entry:
 class Runner:
     """All runs of one engine. The store is the only I/O: each act stands there with its undo before it is given out."""
 
-    def __init__(self, engine: str, playbooks: Mapping[str, Playbook], limits: Limits, store: Store) -> None:
+    def __init__(
+        self,
+        engine: str,
+        playbooks: Mapping[str, Playbook],
+        limits: Limits,
+        store: Store,
+        *,
+        finish_profile_seconds: float = FINISH_PROFILE_SECONDS,
+    ) -> None:
+        """`finish_profile_seconds` is how long whoever takes a profile waits for its end."""
         self._playbooks = playbooks
         self._rails = Rails(limits)
+        self._finish_profile = finish_profile_seconds
         self._store = RunStore(store, engine)
         self._inbox: deque[Trigger] = deque()
         self._entries: list[_Entry] = []
@@ -204,9 +214,10 @@ class Runner:
             entry.mind = Run(
                 kept.ledger,
                 playbook,
-                dict(kept.trigger.labels),
+                values_of(kept.trigger, playbook),
                 dry=dry,
                 approval_seconds=self._rails.limits.approval_seconds,
+                finish_profile_seconds=self._finish_profile,
             )
         elif now - kept.queued > LONGEST_WAIT:
             kept.ledger.enter(now, "skipped", f"waited for {LONGEST_WAIT / 60:g} min: {entry.waits}")
@@ -338,7 +349,7 @@ class Runner:
             kept.dry,
             kept.queued,
             ledger.started,
-            None if asks is None else asks.plan.text,
+            None if asks is None else asks.plan.told,
             None if asks is None else asks.call,
             None if entry.mind is None else entry.mind.answer_by,
         )

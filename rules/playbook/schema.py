@@ -19,7 +19,7 @@ HOUR = 3600.0
 VERIFY_MINIMUM = 5.0
 
 ENDS = ("end:succeeded", "end:inconclusive", "end:failed", "undo")
-"""Where a branch may lead besides a step; `undo` puts every act of the run back that can be put back."""
+"""Where a branch may lead besides a step; `undo` puts back every act that can be, but for those with `keep`."""
 
 
 def _duration(value: object) -> float:
@@ -90,10 +90,11 @@ class Act(_Step):
     timeout: Annotated[Seconds, Field(gt=0, le=2 * HOUR)] = 60.0
     then: Goto | None = None
     failed: Goto = Field(default="end:failed", description="where to go when it is refused or fails")
+    keep: bool = Field(default=False, description="once done it stays, whatever becomes of the walk")
 
     def action(self) -> Action:
         """The action with its variables still in it."""
-        return Action(self.act.kind, plain(self.act), self.timeout)
+        return Action(self.act.kind, plain(self.act), self.timeout, self.keep)
 
 
 class Verify(_Step):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from change.apply import change, recover
-from change.engine import EngineUnreachable
+from change.engine import EngineState, EngineUnreachable
 from change.journal import Journal, JournalUnwritable
 from change.lock import EngineLock, LockHeld
 from collectors.history import History
@@ -220,6 +221,51 @@ def test_giving_way_is_at_once_and_a_change_by_hand_keeps_it_off(tmp_path: Path)
         assert await stand.seqs() == 10 and not stand.adaptive.active
         told = stand.adaptive.status()
         assert told is not None and "by hand" in told["off"]
+
+    asyncio.run(run())
+
+
+def test_cut_off_while_it_gives_way_it_holds_nothing_and_the_lease_goes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        stand = Stand(tmp_path)
+        await stand.begin()
+        await stand.until_active()
+        with monkeypatch.context() as patch:
+
+            async def hangs(*_: Any, **__: Any) -> Any:
+                await asyncio.Event().wait()
+
+            patch.setattr(stand.node.control, "set_knobs", hangs)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await stand.adaptive.give_way("run-1 acts", stand.node.now)
+        assert not stand.adaptive.active and stand.lock_is_free()
+        assert stand.left_open == 1 and len(stand.journal.open_entries()) == 1
+        stand.node.advance(stand.node.now + LEASE + 1.0)
+        assert await stand.seqs() == 12
+
+    asyncio.run(run())
+
+
+def test_with_several_data_parallel_ranks_it_is_off_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        stand = Stand(tmp_path)
+        await stand.begin()
+        await stand.until_active()
+        state = stand.node.control.state
+
+        async def two_ranks() -> EngineState:
+            return replace(await state(), dp_ranks=2)
+
+        monkeypatch.setattr(stand.node.control, "state", two_ranks)
+        await stand.live(900.0)
+        assert await stand.seqs() == 12 and not stand.adaptive.active
+        told = stand.adaptive.status()
+        assert told is not None and "2 data-parallel ranks" in told["off"]
 
     asyncio.run(run())
 

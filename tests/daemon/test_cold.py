@@ -185,6 +185,26 @@ def test_it_tells_how_far_a_restart_is_and_nothing_once_it_is_over(bench: Bench)
     assert bench.cold.progress is None
 
 
+def test_it_tells_when_a_restart_was_last_under_way(bench: Bench) -> None:
+    clock, cold = bench.stand.clock, bench.cold
+    bench.stand.live(cold.tick(clock.now()))
+    assert cold.restart_time is None, "to look for what was left open is no restart"
+
+    async def halfway() -> tuple[float | None, float]:
+        order = asyncio.create_task(bench.lane.restart({"block_size": 64}, actor="operator", kind="manual"))
+        await clock.sleep(5.0)
+        seen = cold.restart_time, clock.now()
+        await order
+        return seen
+
+    told, at = bench.stand.live(halfway())
+    assert told == at
+    ended = cold.restart_time
+    assert ended is not None and ended > at
+    bench.stand.live(clock.sleep(60.0))
+    assert cold.restart_time == ended
+
+
 def test_two_processes_never_restart_one_engine_at_once(bench: Bench, tmp_path: Path) -> None:
     parts = replace(bench.stand.parts, lock=lambda name: EngineLock(tmp_path, name, "a restart"))
     one, other = (Cold(parts, PlainCatalogue(), bench.notices) for _ in range(2))

@@ -20,6 +20,9 @@ from daemon.demo_page import (
     demo_daemon,
     demo_runner,
 )
+from daemon.demo_page import (
+    live as let_live,
+)
 from daemon.loops import Daemon
 from sim.node import Node
 from sim.scenario import SCENARIOS
@@ -102,6 +105,25 @@ def test_a_restart_of_the_demo_is_told_on_its_way_in_the_nodes_time(tmp_path: Pa
     assert loading == sorted(loading) and loading[-1] > 60.0
     assert any("weights loaded" in one["line"] for one in told)
     assert daemon.body.live(node.now)["restart"] is None
+
+
+def test_the_demo_evaluates_its_rules_in_the_nodes_time_and_none_fires(tmp_path: Path) -> None:
+    with demo("default", tmp_path) as (node, daemon, clock):
+
+        async def scene() -> None:
+            lives = asyncio.create_task(let_live(node, daemon, clock, 1e6))
+            await clock.sleep(300.0)
+            daemon.stop.set()
+            await lives
+
+        asyncio.run(scene())
+        seen = daemon.body.alerts()
+        status = daemon.body.live(node.now)
+    groups = seen["groups"]
+    assert {group["missed"] for group in groups} == {0}
+    assert all(node.now - group["last_evaluation"] <= group["interval_seconds"] + 1.0 for group in groups)
+    assert [one["name"] for one in seen["alerts"] if one["state"] == "firing"] == []
+    assert status["alerts_firing"] == 0
 
 
 def test_the_demos_host_is_the_simulated_one_in_texts(tmp_path: Path) -> None:

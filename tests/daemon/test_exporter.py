@@ -34,6 +34,8 @@ OWN = {
     "trimtab_mode",
     "trimtab_paused",
     "trimtab_campaign_active",
+    "trimtab_restart_active",
+    "trimtab_restart_time_seconds",
     "trimtab_switches_total",
     "trimtab_sample_age_seconds",
     "trimtab_history_series",
@@ -43,7 +45,9 @@ OWN = {
 
 
 def state() -> SelfState:
-    return SelfState("1.2.3", "advise", campaign_active=True, switches=7)
+    return SelfState(
+        "1.2.3", "advise", campaign_active=True, switches=7, restart_active=True, restart_time=NOW - 1.5
+    )
 
 
 def exporter(history: History, now: float = NOW) -> Exporter:
@@ -142,6 +146,8 @@ def test_trimtab_speaks_of_itself() -> None:
     assert modes == {"observe": 0.0, "advise": 1.0, "act": 0.0}
     assert found["trimtab_campaign_active", frozenset()] == 1.0
     assert found["trimtab_switches_total", frozenset()] == 7.0
+    assert found["trimtab_restart_active", frozenset()] == 1.0
+    assert found["trimtab_restart_time_seconds", frozenset()] == NOW - 1.5
     assert found["trimtab_history_series", frozenset()] == len(METRICS) - len(OWN)
     with pytest.raises(ValueError, match="one of observe, advise, act, got 'auto'"):
         SelfState("1", "auto")

@@ -165,3 +165,22 @@ def test_a_plugin_that_is_not_there_leaves_the_rest(tmp_path: Path, engine: Engi
             assert not notices(live, "no hot lane")
 
     asyncio.run(story())
+
+
+def test_a_change_of_the_host_by_hand_asks_the_adaptive_mode_to_give_way_first(
+    tmp_path: Path, engine: EngineStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with running(config_for(tmp_path, engine)) as one:
+            asked: list[str] = []
+
+            async def give_way(reason: str, now: float) -> None:
+                asked.append(reason)
+
+            monkeypatch.setattr(one.daemon.adaptive, "give_way", give_way)
+            # Refused as there is nothing to do: it is the order that counts.
+            await one.http.post("/api/v1/host/apply", json={"changes": {"no_such_knob": "1"}})
+            await one.http.post("/api/v1/host/rollback", json={"n": 1})
+            assert asked == ["a change of the host by hand", "a rollback of the host"]
+
+    asyncio.run(story())

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from store import Store, open_store
-from store.alert_models import PlaybookRun, ReceivedAlert, RunAct, RunEvent
+from store.alert_models import PlaybookRun, RunAct, RunEvent
 from store.retention import forget
 
 
@@ -72,14 +72,3 @@ def test_many_at_once(store: Store) -> None:
     run(store, ended=600.0)
     assert forget(store, before=500.0).runs == 3
     assert count(store, PlaybookRun) == 1
-
-
-def test_an_old_alert_from_alertmanager_goes(store: Store) -> None:
-    with store.session() as session:
-        for number, received in enumerate((100.0, 600.0)):
-            row = ReceivedAlert(
-                fingerprint=str(number), starts_at=0.0, status="firing", labels={}, body={}, received=received
-            )
-            session.add(row)
-    forget(store, before=500.0)
-    assert count(store, ReceivedAlert) == 1

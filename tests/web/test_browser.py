@@ -62,6 +62,21 @@ def test_the_live_page_says_what_is_unknown_and_writes_units(visit: Any, site: s
     expect(page.locator("#config tr", has_text="batch_max_tokens")).to_contain_text("5632")
 
 
+def test_the_live_page_says_how_many_alerts_fire_and_what_the_adaptive_mode_does(
+    visit: Any, site: str, body: FakeBody
+) -> None:
+    mode = {"active": True, "off": None, "values": {"max_num_seqs": 96}}
+    body.changes = {"alerts_firing": 2, "adaptive": mode}
+    page = visit().page
+    page.goto(site)
+    link = page.locator("#banners a")
+    expect(link).to_have_text("2 alerts fire")
+    expect(link).to_have_attribute("href", re.compile(r"/alerts$|^alerts$"))
+    expect(page.locator("[data-key=adaptive]")).to_contain_text("max_num_seqs 96")
+    body.changes = {"alerts_firing": 0, "adaptive": None}
+    expect(page.locator("#banners a, [data-key=adaptive]")).to_have_count(0)
+
+
 def test_figures_move_without_a_reload(visit: Any, site: str, body: FakeBody) -> None:
     page = visit().page
     page.goto(site)

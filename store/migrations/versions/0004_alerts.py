@@ -45,15 +45,16 @@ def upgrade() -> None:
     )
     op.create_table(
         "received_alert",
+        _text("engine"),
         _text("fingerprint"),
         _time("starts_at"),
         _text("status"),
         _json("labels"),
         _json("body"),
         _time("received"),
-        sa.PrimaryKeyConstraint("fingerprint", "starts_at"),
+        sa.PrimaryKeyConstraint("engine", "fingerprint", "starts_at"),
     )
-    op.create_index("received_alert_by_time", "received_alert", ["received"])
+    op.create_index("received_alert_by_time", "received_alert", ["engine", "received"])
     op.create_table(
         "playbook_run",
         sa.Column("id", sa.Integer(), nullable=False),

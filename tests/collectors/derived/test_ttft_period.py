@@ -72,6 +72,11 @@ def test_a_steady_engine_is_seldom_called_periodic() -> None:
     assert sum(called) <= 2
 
 
+def test_readings_rarer_than_the_steps_say_nothing_of_a_period() -> None:
+    # Every third step of 20 s would be unknown, and that beat would be found.
+    assert told(0.0, 30.0, span=7200.0, each=30.0) == {}
+
+
 def test_a_few_minutes_say_nothing_yet() -> None:
     assert told(0.2, 30.0, span=60.0) == {}
 

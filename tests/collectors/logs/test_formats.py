@@ -77,6 +77,7 @@ CASES = {
             "exception",
             "failed",
             "error",
+            "02-03 04:05:06",
             module="RuntimeError",
             pid=71,
             process="Worker_TP1",

@@ -105,7 +105,7 @@ class DriverStand:
         deeds: Mapping[ActionKind, Deed] = {
             "set_knobs": here.hot,
             "expand_batch": here.expand,
-            "restart": RestartEngine(here.cold, self.node.control, journal, quiet, timer=self.clock.now),
+            "restart": RestartEngine(here.cold, here.condition, journal, quiet, timer=self.clock.now),
             "traffic_away": TrafficAway(self._hooks, Redactor(())),
             "notify": Notify(notices),
         }
@@ -122,6 +122,7 @@ class DriverStand:
             windows={"Hot": 60.0},
             of_rule={"Hot": "hot"},
             pledge=None if self._stay is None else Pledge(self._stay, notices),
+            condition=here.condition,
             quiet=QuietWalks(quiet, self.books),
         )
         return self.driver

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from change.lock import EngineLock
 from collectors.history import History
 from collectors.sample import Sample, labels
+from daemon.acting.condition import NOTE_SECONDS, EngineCondition
 from daemon.acting.deed import Deed, RunContext
 from daemon.acting.hot import ExpandBatch, HotValues
 from daemon.cold import Cold
@@ -18,6 +20,7 @@ from rules.actions import Action, ActionKind, Outcome, Plan
 from tests.change.restart.stand import Stand
 from tests.daemon.test_cold import PlainCatalogue
 
+LOAD_SECONDS = 600.0
 RUN = RunContext("run-12", "npu_out_of_memory")
 
 
@@ -33,6 +36,13 @@ class HandStand:
             self.stand.parts, lock=lambda boot_id: EngineLock(self.locks, boot_id, "a restart")
         )
         self.cold = Cold(self.stand.parts, PlainCatalogue(), self.notices)
+        self.condition = EngineCondition(
+            self.cold,
+            self.stand.node.control,
+            self.history,
+            load_seconds=LOAD_SECONDS,
+            timer=self.stand.clock.now,
+        )
         self.hot = HotValues(self.stand.node.control, self.stand.journal, self.locks)
         self.expand = ExpandBatch(self.hot, self.stand.journal, self.history)
 
@@ -42,6 +52,18 @@ class HandStand:
 
     def values(self) -> dict[str, float]:
         return dict(self.stand.node.control.read_state().values)
+
+    def page_answers(self) -> None:
+        """The engine's page was read for a while, and the run that is there is known for it."""
+
+        async def story() -> None:
+            for _ in range(3):
+                read = Sample("trimtab_collector_success", 1.0, self.now, labels(collector="vllm"))
+                self.history.add([read], "vllm")
+                await self.condition.tick(self.now)
+                await asyncio.sleep(NOTE_SECONDS)
+
+        self.stand.live(story())
 
     def plan(
         self, deed: Deed, kind: ActionKind, context: RunContext = RUN, **arguments: Any

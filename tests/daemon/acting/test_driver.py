@@ -134,21 +134,46 @@ def test_mode_advise_asks_and_acts_only_on_a_yes(tmp_path: Path) -> None:
         stand.fires()
         await stand.ticks(6, 91.0)
         (asked,) = stand.driver.pending()
-        assert asked["id"] == "run-1-relieve"
+        assert asked["id"] == "run-1-relieve-3"
         assert asked["kind"] == "playbook"
         assert "max_num_seqs" in asked["text"]
         assert stand.here.values() == before
-        assert stand.driver.asks("run-1-relieve")
+        assert stand.driver.asks("run-1-relieve-3")
         with pytest.raises(NotFound):
-            stand.driver.answer("run-9-relieve", yes=True)
-        stand.driver.answer("run-1-relieve", yes=True)
+            stand.driver.answer("run-9-relieve-3", yes=True)
+        stand.driver.answer("run-1-relieve-3", yes=True)
         with pytest.raises(NotFound):
-            stand.driver.answer("run-1-relieve", yes=False)
+            stand.driver.answer("run-1-relieve-3", yes=False)
         await stand.ticks(5, 91.0)
 
     stand.here.stand.live(story())
     assert stand.driver.pending() == []
     assert stand.here.values()["max_num_seqs"] == before["max_num_seqs"] / 2
+
+
+def test_a_second_yes_to_a_plan_that_has_changed_approves_nothing(tmp_path: Path) -> None:
+    stand = DriverStand(tmp_path, mode="advise")
+
+    async def story() -> None:
+        stand.heat(91.0)
+        stand.fires()
+        await stand.ticks(6, 91.0)
+        (first,) = stand.driver.pending()
+        stand.driver.answer(first["id"], yes=True)
+        state = await stand.node.control.state()
+        fewer = {"max_num_seqs": state.values["max_num_seqs"] / 4}
+        await stand.node.control.set_knobs(fewer, if_epoch=state.epoch, lease_seconds=None)
+        await stand.ticks(3, 91.0)
+        (second,) = stand.driver.pending()
+        assert second["text"] != first["text"]
+        # Somebody else answers on a page that still shows the first plan.
+        with pytest.raises(NotFound):
+            stand.driver.answer(first["id"], yes=True)
+        await stand.ticks(3, 91.0)
+        assert stand.driver.pending() == [second]
+        assert stand.here.values()["max_num_seqs"] == fewer["max_num_seqs"]
+
+    stand.here.stand.live(story())
 
 
 def test_a_no_ends_the_run_with_nothing_done(tmp_path: Path) -> None:
@@ -159,7 +184,7 @@ def test_a_no_ends_the_run_with_nothing_done(tmp_path: Path) -> None:
         stand.heat(91.0)
         stand.fires()
         await stand.ticks(6, 91.0)
-        stand.driver.answer("run-1-relieve", yes=False)
+        stand.driver.answer("run-1-relieve-3", yes=False)
         await stand.ticks(3, 91.0)
 
     stand.here.stand.live(story())

@@ -67,9 +67,9 @@ def test_what_a_person_set_since_is_left_as_it_is(here: HandStand) -> None:
     assert here.values()["max_num_seqs"] == 7
 
 
-def test_after_a_restart_of_the_engine_nothing_is_put_back(here: HandStand) -> None:
+def test_after_a_restart_that_took_nothing_along_nothing_is_put_back(here: HandStand) -> None:
     plan, _ = here.do(here.hot, "set_knobs", max_num_seqs="x0.5")
-    here.stand.restart(block_size=64)
+    here.stand.restart(max_num_seqs=64)
     now = here.values()
     back = here.undo(here.hot, plan.undo)
     assert back.ok
@@ -124,6 +124,7 @@ class TestExpandBatch:
         plan, done = here.do(here.expand, "expand_batch", factor=2)
         assert done.ok
         assert done.figures["kv_cache_usage_ratio"] == 0.4
+        assert (plan.seen, "KV" in plan.text) == ("KV cache 40% full", False)
         after = here.values()
         assert after["batch_max_tokens"] == 2 * before["batch_max_tokens"]
         assert after["max_num_seqs"] == 2 * before["max_num_seqs"]
@@ -165,3 +166,96 @@ class TestExpandBatch:
         here.read_kv(0.1)
         with pytest.raises(ActionRefused, match="expected"):
             here.plan(here.expand, "expand_batch", factor=by)
+
+
+def test_factors_of_many_alerts_end_at_an_eighth_of_what_the_engine_started_with(here: HandStand) -> None:
+    before = here.values()["max_num_seqs"]
+    here.do(here.hot, "set_knobs", max_num_seqs="x0.25")
+    here.do(here.hot, "set_knobs", max_num_seqs="x0.25")
+    assert here.values()["max_num_seqs"] == before / 8
+    with pytest.raises(ActionRefused, match="or its bound"):
+        here.plan(here.hot, "set_knobs", max_num_seqs="x0.25")
+
+
+def test_they_end_at_an_eighth_of_what_was_promoted(here: HandStand) -> None:
+    here.stand.journal.set_promoted(Promotion({}, {}, {"max_num_seqs": 64.0}), here.now)
+    here.do(here.hot, "set_knobs", max_num_seqs=16)
+    here.do(here.hot, "set_knobs", max_num_seqs="x0.25")
+    assert here.values()["max_num_seqs"] == 8
+
+
+class TestAnotherEngineThanPlanned:
+    def test_what_a_trial_holds_is_not_what_an_undo_leads_back_to(self, here: HandStand) -> None:
+        incumbent, boot_id = here.values()["max_num_seqs"], here.stand.node.control.read_state().boot_id
+        undo = {"max_num_seqs": incumbent}
+        entry = here.stand.journal.open(
+            "trial", boot_id, "campaign 1", {"max_num_seqs": 32.0}, undo, here.now
+        )
+        self.serve(here, 32.0, lease=30.0)
+        action, plan = here.plan(here.hot, "set_knobs", max_num_seqs="x0.5")
+        assert plan.undo is not None
+        assert plan.undo["values"] == undo
+        assert plan.undo["set"] == {"max_num_seqs": incumbent / 2}
+        # The trial gives way before the act, as `Preempt` has it.
+        here.stand.journal.close(entry, "undone", here.now)
+        self.serve(here, incumbent)
+        assert here.stand.live(here.hot.act(action, plan, RUN, here.now)).ok
+        assert here.undo(here.hot, plan.undo).ok
+        assert here.values()["max_num_seqs"] == incumbent
+
+    def test_the_batch_grows_from_what_is_proved_and_not_from_what_is_tried(self, here: HandStand) -> None:
+        self.serve(here, 64.0)
+        boot_id = here.stand.node.control.read_state().boot_id
+        undo = {"max_num_seqs": 64.0}
+        here.stand.journal.open("adaptive", boot_id, "adaptive mode", {"max_num_seqs": 16.0}, undo, here.now)
+        self.serve(here, 16.0, lease=30.0)
+        here.read_kv(0.4)
+        _, plan = here.plan(here.expand, "expand_batch", factor=2)
+        assert plan.undo is not None
+        assert plan.undo["values"]["max_num_seqs"] == 64.0
+        assert plan.undo["set"]["max_num_seqs"] == 128.0
+
+    def test_values_that_went_since_the_plan_are_refused_and_nothing_is_written(
+        self, here: HandStand
+    ) -> None:
+        before = here.values()["max_num_seqs"]
+        self.serve(here, 32.0)
+        action, plan = here.plan(here.hot, "set_knobs", max_num_seqs="x0.5")
+        self.serve(here, before)
+        with pytest.raises(ActionRefused, match=f"max_num_seqs is {before:g} and was 32 when"):
+            here.stand.live(here.hot.act(action, plan, RUN, here.now))
+        assert here.values()["max_num_seqs"] == before
+        assert here.stand.journal.last(10) == []
+
+    def test_another_boot_than_the_plans_is_refused(self, here: HandStand) -> None:
+        action, plan = here.plan(here.hot, "set_knobs", max_num_seqs="x0.5")
+        here.stand.restart(block_size=64)
+        before = here.values()
+        with pytest.raises(ActionRefused, match="restarted since this was planned"):
+            here.stand.live(here.hot.act(action, plan, RUN, here.now))
+        assert here.values() == before
+
+    def test_what_a_restart_took_along_is_put_back_in_the_new_boot(self, here: HandStand) -> None:
+        before = here.values()["max_num_seqs"]
+        here.stand.journal.note_launch(here.stand.node.control.read_state(), here.now)
+        plan, _ = here.do(here.hot, "set_knobs", max_num_seqs="x0.5")
+        here.stand.restart(block_size=64)
+        assert here.values()["max_num_seqs"] == before / 2
+        back = here.undo(here.hot, plan.undo)
+        assert back.ok
+        assert here.values()["max_num_seqs"] == before
+        assert here.stand.journal.standing(here.stand.node.control.read_state().boot_id) == []
+        assert here.undo(here.hot, plan.undo).ok
+        assert here.values()["max_num_seqs"] == before
+
+    def test_what_somebody_set_in_the_new_boot_is_left_as_it_is(self, here: HandStand) -> None:
+        here.stand.journal.note_launch(here.stand.node.control.read_state(), here.now)
+        plan, _ = here.do(here.hot, "set_knobs", max_num_seqs="x0.5")
+        here.stand.restart(block_size=64)
+        self.serve(here, 7.0)
+        assert here.undo(here.hot, plan.undo).ok
+        assert here.values()["max_num_seqs"] == 7.0
+
+    def serve(self, here: HandStand, seqs: float, lease: float | None = None) -> None:
+        control = here.stand.node.control
+        control.apply({"max_num_seqs": seqs}, if_epoch=control.read_state().epoch, lease_seconds=lease)

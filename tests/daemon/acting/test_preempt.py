@@ -119,3 +119,18 @@ def test_without_a_campaign_nothing_happens() -> None:
     world.campaign.running = False
     assert world.clear() is None
     assert world.campaign.stopped == []
+
+
+def test_a_stop_that_comes_late_ends_nothing_any_more() -> None:
+    world = World(seconds=0.5)
+
+    async def story() -> None:
+        await world.preempt.clear("run-12 acts", START)
+        world.campaign.running = True  # another one has begun
+        state = world.node.control.read_state()
+        world.node.control.apply({"max_num_seqs": 32.0}, if_epoch=state.epoch, lease_seconds=None)
+        await asyncio.sleep(0.6)
+        assert world.campaign.running
+        assert world.served == 32.0
+
+    asyncio.run(story())

@@ -9,7 +9,10 @@ import pytest
 from collectors.history import History
 from collectors.sample import Sample, labels
 from daemon.acting.quiet import LOAD, QuietTimes, Unknown
+from daemon.acting.quiet_walks import MOST_FIRING, QuietWalks
 from daemon.sections.restart import RestartSection
+from rules.playbook.load import read
+from rules.playbook.messages import Trigger
 
 NOON = datetime(2026, 11, 30, 12, 0).astimezone().timestamp()
 HOUR = 3600.0
@@ -49,3 +52,25 @@ def test_with_half_a_day_nobody_knows() -> None:
     for ask in (quiet.name, quiet.next, quiet.began, quiet.quietest_hour):
         with pytest.raises(Unknown, match=r"engine\.restart\.window"):
             ask(NOON)
+
+
+RESTART = """
+playbooks:
+  - name: pieces
+    title: Memory in pieces
+    description: A restart mends it.
+    steps:
+      - {name: again, act: {kind: restart, arguments: {when: quietest}}, timeout: 1h}
+      - {name: mended, verify: up == 1}
+"""
+
+
+def test_alerts_from_outside_that_never_end_are_forgotten_the_oldest_first() -> None:
+    walks = QuietWalks(
+        QuietTimes(RestartSection(window=["02:00-04:00"]), History()), read(RESTART, "test.yaml")
+    )
+    for number in range(MOST_FIRING + 50):
+        walks.fires(Trigger("pieces", "alertmanager", (), f"f{number}", NOON))
+    due = walks.due(NOON + 15 * HOUR, {})
+    assert len(due) == MOST_FIRING
+    assert {"f49", f"f{MOST_FIRING + 49}"} & {one.fingerprint for one in due} == {f"f{MOST_FIRING + 49}"}

@@ -13,12 +13,15 @@ import pytest
 
 from change.engine import EngineState, PluginAbsent
 from change.restart.end import URGENT_DRAIN_SECONDS, URGENT_GRACE_SECONDS
+from collectors.sample import Sample, labels
+from daemon.acting.condition import ANSWER_SECONDS
 from daemon.acting.quiet import QuietTimes
 from daemon.acting.restart import RestartEngine
 from daemon.sections.restart import RestartSection
 from rules.actions import ActionRefused
 from sim.hand import SimulatedControl
-from tests.daemon.acting.hand_stand import RUN, HandStand
+from sim.server_ground import SimulatedProbe
+from tests.daemon.acting.hand_stand import LOAD_SECONDS, RUN, HandStand
 
 OWN_LIMIT_SECONDS = 30.0
 HASTE_SECONDS = 12.0
@@ -36,9 +39,7 @@ class Here(HandStand):
 
     def made(self, *windows: str) -> RestartEngine:
         quiet = QuietTimes(RestartSection(window=list(windows)), self.history)
-        return RestartEngine(
-            self.cold, self.stand.node.control, self.stand.journal, quiet, timer=self.stand.clock.now
-        )
+        return RestartEngine(self.cold, self.condition, self.stand.journal, quiet, timer=self.stand.clock.now)
 
     def die(self) -> None:
         """The engine's process ends by itself."""
@@ -65,6 +66,13 @@ class Here(HandStand):
 
         monkeypatch.setattr(SimulatedControl, "state", hanging_state)
         monkeypatch.setattr(SimulatedControl, "gate", hanging_gate)
+        token = SimulatedProbe.one_token
+
+        async def no_token(self: SimulatedProbe) -> None:
+            await hangs(lambda: None)
+            await token(self)
+
+        monkeypatch.setattr(SimulatedProbe, "one_token", no_token)
 
 
 @pytest.fixture
@@ -133,6 +141,7 @@ def test_a_dead_engine_is_started_outside_of_the_window_too(tmp_path: Path) -> N
 
 
 def test_a_stalled_engine_is_not_waited_for(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    here.page_answers()
     here.hang(monkeypatch)
     here.stand.server.stubborn = True
     plan, done = here.do(here.deed, "restart")
@@ -163,7 +172,7 @@ def test_a_flag_that_is_gone_is_refused_before_anything_stops(here: Here) -> Non
 
 def test_without_a_hand_it_says_what_to_configure(here: Here) -> None:
     quiet = QuietTimes(RestartSection(), here.history)
-    deed = RestartEngine(None, here.stand.node.control, here.stand.journal, quiet)
+    deed = RestartEngine(None, None, here.stand.journal, quiet)
     with pytest.raises(ActionRefused, match=r"engine\.server\.hand"):
         here.plan(deed, "restart")
     assert not here.undo(deed, {"actor": "x", "settings": {}}).ok
@@ -225,3 +234,48 @@ def test_what_nobody_knows_is_left_out_and_said(here: Here) -> None:
     plan, _ = here.do(here.deed, "restart", settings={"block_size": 64, "no_such_setting": "x0.5"})
     assert "no_such_setting left out" in plan.text
     assert here.stand.serves(block_size=64)
+
+
+def test_somebodys_own_start_is_not_killed_in_the_middle_of_its_load(here: Here) -> None:
+    here.page_answers()
+    here.stand.restart(block_size=64)
+    here.stand.node.control.down = True  # the port of the fresh run is not open yet
+    with pytest.raises(ActionRefused, match="own start is under way"):
+        here.plan(here.deed, "restart")
+
+
+def test_a_start_that_never_answers_is_not_waited_for_without_end(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.hang(monkeypatch)
+    here.stand.live(here.condition.tick(here.now))
+    here.stand.live(asyncio.sleep(LOAD_SECONDS))
+    plan = here.plan(here.deed, "restart")[1]
+    assert "answers nothing" in plan.text
+
+
+def test_a_busy_engine_that_answers_late_is_drained_and_not_killed(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.page_answers()
+    begun, state = here.now, SimulatedControl.state
+
+    async def busy(self: SimulatedControl) -> EngineState:
+        if here.now < begun + 8.0:
+            await asyncio.sleep(3.0)
+        return await state(self)
+
+    monkeypatch.setattr(SimulatedControl, "state", busy)
+    assert "answers nothing" not in here.plan(here.deed, "restart")[1].text
+
+
+def test_counters_that_stand_still_make_one_look_enough(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    here.page_answers()
+    here.hang(monkeypatch)
+    for second in range(40):
+        own, at = labels(engine="0"), here.now - 40 + second
+        readings = {"trimtab_engine_requests_running": 3.0, "trimtab_engine_generation_tokens_total": 7.0}
+        here.history.add([Sample(name, value, at, own) for name, value in readings.items()], "vllm")
+    begun = here.now
+    assert "answers nothing" in here.plan(here.deed, "restart")[1].text
+    assert here.now - begun <= 2 * ANSWER_SECONDS

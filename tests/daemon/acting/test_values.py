@@ -45,6 +45,23 @@ def test_a_value_is_a_number_or_a_factor_held_inside_the_bounds(value: object, e
 
 
 @pytest.mark.parametrize(
+    ("in_force", "value", "expected"),
+    [
+        (128.0, "x0.5", 64.0),
+        (64.0, "x0.25", 32.0),
+        (16.0, "x0.5", 16.0),  # a person set less: it is not raised, nor lowered further
+        (16.0, "x4", 64.0),
+        (64.0, 4, 4.0),  # a number is what it says
+    ],
+)
+def test_a_factor_does_not_lead_under_an_eighth_of_the_usual_value(
+    in_force: float, value: object, expected: float
+) -> None:
+    state = replace(STATE, values={**STATE.values, "max_num_seqs": in_force})
+    assert wanted({"max_num_seqs": value}, state, {"max_num_seqs": 256.0}) == {"max_num_seqs": expected}
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ({}, "names no knob"),

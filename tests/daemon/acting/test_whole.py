@@ -116,17 +116,64 @@ def test_a_campaign_that_runs_is_superseded_by_the_act(tmp_path: Path, engine: E
     asyncio.run(story())
 
 
+def watching_for_ever(folder: Path) -> None:
+    """The playbook's verification never holds."""
+    file = folder / "playbooks.yaml"
+    verify = "verify: sum(trimtab_engine_requests_running) >"
+    file.write_text(file.read_text().replace(f"{verify} 2", f"{verify} 99"))
+
+
+def test_what_stood_open_is_put_back_though_playbooks_are_switched_off_since(
+    tmp_path: Path, engine: EngineStand
+) -> None:
+    config = with_playbook(tmp_path, engine, rules=False)
+    watching_for_ever(tmp_path)
+    off = config.model_copy(update={"playbooks": config.playbooks.model_copy(update={"enabled": False})})
+
+    async def story() -> None:
+        async with running(config) as one:
+            await one.until(lambda live: live["engine"].get("plugin") is not None)
+            assert (await one.http.post("/api/v1/playbooks/relieve/run", json={})).status_code == 200
+            await one.until(lambda live: engine.values["max_num_seqs"] == LAUNCH["max_num_seqs"] / 2)
+        async with running(off) as one:
+            run = await ended(one)
+            assert run["state"] == "rolled_back", run["reason"]
+            assert engine.values == LAUNCH
+            refused = await one.http.post("/api/v1/playbooks/relieve/run", json={})
+            assert refused.status_code in (404, 409)
+
+    asyncio.run(story())
+
+
+def test_no_campaign_begins_while_a_run_watches_what_it_has_changed(
+    tmp_path: Path, engine: EngineStand
+) -> None:
+    config = with_playbook(tmp_path, engine, rules=False)
+    watching_for_ever(tmp_path)
+
+    async def story() -> None:
+        async with running(config) as one:
+            await one.until(lambda live: live["engine"].get("plugin") is not None)
+            assert (await one.http.post("/api/v1/playbooks/relieve/run", json={})).status_code == 200
+            await one.until(lambda live: engine.values["max_num_seqs"] == LAUNCH["max_num_seqs"] / 2)
+            refused = await one.http.post("/api/v1/tune", json={"mode": "act"})
+            assert refused.status_code == 409
+            assert "a playbook has changed something" in refused.json()["detail"]
+
+    asyncio.run(story())
+
+
 def test_in_mode_advise_the_run_waits_among_the_approvals(tmp_path: Path, engine: EngineStand) -> None:
     async def story() -> None:
         async with running(with_playbook(tmp_path, engine, mode="advise")) as one:
             live = await one.until(lambda live: live["pending"] is not None)
-            assert live["pending"]["id"] == "run-1-half"
+            assert live["pending"]["id"] == "run-1-half-2"
             (asked,) = (await one.http.get("/api/v1/approvals")).json()
-            assert (asked["id"], asked["kind"]) == ("run-1-half", "playbook")
+            assert (asked["id"], asked["kind"]) == ("run-1-half-2", "playbook")
             assert engine.changes == []
             missing = await one.http.post("/api/v1/approvals/run-1-other", json={"answer": "approve"})
             assert missing.status_code == 404
-            answer = await one.http.post("/api/v1/approvals/run-1-half", json={"answer": "approve"})
+            answer = await one.http.post("/api/v1/approvals/run-1-half-2", json={"answer": "approve"})
             assert answer.status_code == 200
             run = await ended(one)
             assert run["state"] == "succeeded"

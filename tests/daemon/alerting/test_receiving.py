@@ -27,6 +27,8 @@ from tests.rules.alertmanager.alerts import NOW, an_alert
 from tests.rules.alertmanager.posts import a_post, an_item
 from web.body import Senseless, TryLater
 
+ENGINE = "http://tuned:8000"
+
 
 class Sink:
     """Remembers what it was handed."""
@@ -66,7 +68,7 @@ def clock() -> Clock:
 
 
 def taking(store: Store, clock: Clock, sender: Sender | None = None) -> tuple[Receiving, Sink]:
-    receiving, sink = Receiving(store, sender or Sender(()), WebSection(), clock), Sink()
+    receiving, sink = Receiving(store, ENGINE, sender or Sender(()), WebSection(), clock), Sink()
     receiving.sinks.append(sink)
     return receiving, sink
 
@@ -167,9 +169,9 @@ def test_a_large_post_is_stored_beside_the_loop(
 ) -> None:
     went_on = threading.Event()
 
-    def slow(body: bytes, kept: Store, now: float) -> Receipt:
+    def slow(body: bytes, kept: Store, engine: str, now: float) -> Receipt:
         assert went_on.wait(10), "the loop stood still"
-        return receive(body, kept, now)
+        return receive(body, kept, engine, now)
 
     monkeypatch.setattr(receiving, "receive", slow)
     taken, sink = taking(store, clock)

@@ -82,6 +82,34 @@ def test_a_plan_that_changes_each_time_is_given_up(asking: Stand, monkeypatch: p
     assert "another one after each of 3 approvals" in asking.run().reason
 
 
+def test_a_figure_that_moves_beside_the_plan_makes_it_no_other_one(
+    asking: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = (Plan("halve it", "engine", True, {"values": {}}, seen=f"{n}% full") for n in range(60, 90))
+    monkeypatch.setattr(asking.engine, "plan", lambda _: next(plans))
+    asking.answer(yes=False)
+    asking.tick(celsius=90, times=3)
+    asking.runner.take([alert("4", started=1100.0)], asking.now)
+    asking.heat(90.0, npu="4")
+    asking.tick(times=3)
+    assert asking.runner.status(asking.now).runs[0].question == "halve it (60% full)"
+    asking.answer()
+    asking.tick(times=3)
+    assert len(asking.of(DoAct)) == 1
+
+
+def test_the_same_words_with_another_way_back_are_asked_again(
+    asking: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = asking.last(AskApproval).plan
+    other = Plan(plan.text, plan.blast, True, {"values": {"max_num_seqs": 64.0}})
+    monkeypatch.setattr(asking.engine, "plan", lambda _: other)
+    asking.answer()
+    asking.tick(celsius=90, times=3)
+    assert asking.run().state == "waiting_approval"
+    assert not asking.of(DoAct)
+
+
 def test_stopped_meanwhile_the_approved_act_is_refused(asking: Stand) -> None:
     asking.stopped = "paused by ann"
     asking.answer()

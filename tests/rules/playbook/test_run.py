@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rules.playbook.messages import DoAct, PlanAct, RunChanged, TakeCapture, UndoAct
+from rules.actions import Outcome
+from rules.playbook.messages import DoAct, PlanAct, Result, RunChanged, TakeCapture, UndoAct
+from rules.playbook.runner import Runner
 from store import Store
 from store.alert_models import RunAct, RunEvent
 from tests.rules.playbook.stand import HOT, Stand, alert, playbooks
@@ -223,3 +225,25 @@ def test_once_it_has_acted_it_verifies_even_if_the_alert_resolves(stand: Stand) 
     stand.runner.resolved("f3", stand.now)
     stand.tick(celsius=80, times=8)
     assert stand.run().state == "succeeded"
+
+
+def test_a_profile_may_take_as_long_as_whoever_takes_it_waits(store: Store) -> None:
+    stand = Stand(store, playbooks(HOT.replace("capture: dmesg", "capture: msprof")))
+    stand.runner = Runner("http://e", stand.books, stand.limits, store, finish_profile_seconds=300.0)
+    stand.lost = {TakeCapture}
+    begin(stand)
+    stand.tick(celsius=90, times=70)
+    assert (stand.run().state, stand.run().step) == ("running", "evidence")
+    asked = stand.last(TakeCapture)
+    stand.results.append(Result(asked.run_id, asked.call, outcome=Outcome(True, "recorded", {"path": "x"})))
+    stand.tick(celsius=90)
+    assert "evidence capture: msprof: recorded" in stand.lines()
+
+
+def test_a_profile_that_never_comes_is_given_up(store: Store) -> None:
+    stand = Stand(store, playbooks(HOT.replace("capture: dmesg", "capture: msprof")))
+    stand.runner = Runner("http://e", stand.books, stand.limits, store, finish_profile_seconds=300.0)
+    stand.lost = {TakeCapture}
+    begin(stand)
+    stand.tick(celsius=90, times=76)
+    assert "evidence capture: msprof: failed: no answer in time" in stand.lines()

@@ -329,3 +329,17 @@ def test_a_manual_run_needs_no_alert(stand: Stand) -> None:
     stand.runner.take([trigger], stand.now)
     stand.tick(celsius=90)
     assert stand.run().state == "running"
+
+
+def test_an_alert_from_outside_sets_none_of_the_playbooks_own_limits(stand: Stand) -> None:
+    low = labels(alertname="Hot", npu="3", limit="10")
+    stand.runner.take([alert(labels=low, source="alertmanager")], stand.now)
+    stand.tick(celsius=70, times=10)
+    assert stand.run().state == "inconclusive"
+    assert not stand.of(DoAct)
+
+
+def test_a_rules_own_labels_go_before_the_playbooks_defaults(stand: Stand) -> None:
+    stand.runner.take([alert(labels=labels(alertname="Hot", npu="3", limit="10"))], stand.now)
+    stand.tick(celsius=70, times=4)
+    assert stand.of(DoAct)

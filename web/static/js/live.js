@@ -7,7 +7,7 @@ import { DATA, ask, command, start } from "./frame.js";
 import { range } from "./range.js";
 import { at } from "./server.js";
 import { sparkline } from "./sparkline.js";
-import { t, word } from "./text.js";
+import { count, t, word } from "./text.js";
 
 const POINTS = 450;
 // A page opened just now shows two minutes, so that its lines are seen at all.
@@ -170,6 +170,20 @@ function changed(values, launch) {
     .join(", ");
 }
 
+// Which alerts they are is told on their own page.
+function alerts(live) {
+  if (!live.alerts_firing) return null;
+  return h("div", { class: "banner warning", role: "status", "data-key": "alerts" }, h("p", {}, h("a", { href: at("alerts") }, count("alerts.firing", live.alerts_firing))));
+}
+
+function adaptive(live) {
+  const mode = live.adaptive;
+  if (!mode) return null;
+  const values = () => Object.entries(mode.values ?? {}).map(([name, value]) => `${name} ${knob(value, name)}`).join(", ");
+  const says = mode.active ? t("adaptive.active", { values: values() }) : mode.off ? t("adaptive.off", { why: mode.off }) : t("adaptive.watches");
+  return h("div", { class: "banner info", role: "status", "data-key": "adaptive" }, h("p", {}, h("span", { class: "level" }, t("adaptive.name")), says));
+}
+
 function banners(live) {
   const pending = live.pending;
   const asked = pending && h(
@@ -191,7 +205,7 @@ function banners(live) {
       known(notice.since) && h("span", { class: "muted", title: moment(notice.since) }, ago(notice.since, live.now)),
     ),
   );
-  return [asked, restart(live), ...notices];
+  return [asked, restart(live), alerts(live), adaptive(live), ...notices];
 }
 
 function config(live) {
