@@ -82,28 +82,6 @@ class Silenced:
         return self.word
 
 
-def test_an_alert_that_resolves_while_silences_are_asked_for_starts_nothing(tmp_path: Path) -> None:
-    stand = DriverStand(tmp_path, silences=Silenced(False, 2.0))
-    stand.heat(90)
-
-    async def story() -> None:
-        alert = stand.fires()
-        await stand.ticks(1)
-        stand.driver.over(alert.fingerprint, stand.now)
-        await stand.ticks(4)
-
-    stand.here.stand.live(story())
-    (run,) = stand.runs
-    assert (run.state, run.reason) == ("skipped", "the alert resolved by itself")
-    assert stand.acts == []
-
-
-def test_an_alert_of_others_that_names_no_playbook_is_told_of(tmp_path: Path) -> None:
-    stand = DriverStand(tmp_path)
-    stand.driver.received(labels(alertname="Strange"), "0" * 16, stand.now)
-    assert [one.text for one in stand.here.notices.standing() if "'Strange'" in one.text]
-
-
 @pytest.mark.parametrize(
     ("word", "seconds", "state"),
     [(True, 0.0, "skipped"), (False, 0.0, "running"), (None, 0.0, "running"), (True, 60.0, "running")],
