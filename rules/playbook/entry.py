@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rules.playbook.messages import ENDED, Answer
+from rules.playbook.rails import Present
 from rules.playbook.recovery import Recovery
 from rules.playbook.run import Run
 from rules.playbook.run_store import Kept
+from rules.playbook.schema import Playbook
+from rules.playbook.views import RunView
 
 
 @dataclass(slots=True)
@@ -47,3 +51,38 @@ class Entry:
     def restarting(self) -> bool:
         """Whether it restarts the engine now, which nobody should do again meanwhile."""
         return any(act.action.kind == "restart" and act.state == "intended" for act in self.kept.ledger.acts)
+
+    def present(self) -> Present:
+        """What the rails look at."""
+        ledger = self.kept.ledger
+        return Present(
+            ledger.run_id,
+            ledger.playbook,
+            ledger.target,
+            waiting=self.mind is None,
+            holds=self.holds,
+            yields=self.yields,
+        )
+
+    def view(self, playbooks: Mapping[str, Playbook]) -> RunView:
+        """What the page shows."""
+        kept, ledger = self.kept, self.kept.ledger
+        playbook = playbooks.get(ledger.playbook)
+        asks = None if self.mind is None else self.mind.question
+        return RunView(
+            ledger.run_id,
+            ledger.playbook,
+            ledger.playbook if playbook is None else playbook.title,
+            ledger.target,
+            kept.trigger.labels,
+            ledger.state,
+            ledger.at,
+            self.waits if ledger.state == "queued" else ledger.reason,
+            ledger.cause,
+            kept.dry,
+            kept.queued,
+            ledger.started,
+            None if asks is None else asks.plan.told,
+            None if asks is None else asks.call,
+            None if self.mind is None else self.mind.answer_by,
+        )

@@ -370,43 +370,10 @@ class Runner:
         kept.ledger.started = None
 
     def _present(self) -> list[Present]:
-        return [
-            Present(
-                entry.kept.ledger.run_id,
-                entry.kept.ledger.playbook,
-                entry.kept.ledger.target,
-                waiting=entry.mind is None,
-                holds=entry.holds,
-                yields=entry.yields,
-            )
-            for entry in self._entries
-            if entry.live
-        ]
+        return [entry.present() for entry in self._entries if entry.live]
 
     def _looking(self) -> int:
         return sum(entry.mind is not None and not entry.changes for entry in self._entries)
 
     def _views(self) -> tuple[RunView, ...]:
-        return tuple(self._view(entry) for entry in self._entries)
-
-    def _view(self, entry: Entry) -> RunView:
-        kept, ledger = entry.kept, entry.kept.ledger
-        playbook = self._playbooks.get(ledger.playbook)
-        asks = None if entry.mind is None else entry.mind.question
-        return RunView(
-            ledger.run_id,
-            ledger.playbook,
-            ledger.playbook if playbook is None else playbook.title,
-            ledger.target,
-            kept.trigger.labels,
-            ledger.state,
-            ledger.at,
-            entry.waits if ledger.state == "queued" else ledger.reason,
-            ledger.cause,
-            kept.dry,
-            kept.queued,
-            ledger.started,
-            None if asks is None else asks.plan.told,
-            None if asks is None else asks.call,
-            None if entry.mind is None else entry.mind.answer_by,
-        )
+        return tuple(entry.view(self._playbooks) for entry in self._entries)
