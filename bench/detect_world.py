@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -103,7 +103,8 @@ class World:
         self.fired: list[Alert] = []
         """Alerts as they began to fire."""
         self._history = History()
-        self._readings = HistoryReadings(self._history)
+        self._readings = HistoryReadings(self._history, self._present)
+        self._restarted: float | None = None
         self._sources = ReplicaReadings(node)
         self._derived = DerivedCollector(self._history, reading_seconds=float("inf"))
         self._coarse = coarse
@@ -124,6 +125,15 @@ class World:
             windows={rule.name: rule.for_seconds for group in groups for rule in group.rules},
             quiet=QuietWalks(quiet, playbooks),
         )
+
+    def _present(self, now: float) -> Iterator[Sample]:
+        """What the daemon's exporter would give of itself."""
+        yield from HistoryReadings(self._history).ages(now)
+        if self.hands.restarting:
+            self._restarted = now
+        yield Sample("trimtab_restart_active", float(self.hands.restarting), now)
+        if self._restarted is not None:
+            yield Sample("trimtab_restart_time_seconds", self._restarted, now)
 
     async def live(self, until: float, enough: Callable[[World], bool]) -> None:
         """Live up to `until` (Unix seconds), or until it is enough; inside `sim.virtual_time.live`."""

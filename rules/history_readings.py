@@ -31,7 +31,7 @@ class HistoryReadings:
 
     def __init__(self, history: History, present: Callable[[float], Iterable[Sample]] | None = None) -> None:
         self._history = history
-        self._present = present or self._ages
+        self._present = present or self.ages
 
     def tracks(self, name: str, matchers: Sequence[Matcher], start: float, end: float) -> Iterator[Track]:
         """The series of a name that match, with their readings in (start, end]."""
@@ -60,7 +60,8 @@ class HistoryReadings:
             if sample.name == name and not isinstance(sample.value, Distribution) and selected(sample.labels):
                 yield Track(sample.labels, (end,), (sample.value,))
 
-    def _ages(self, now: float) -> Iterator[Sample]:
+    def ages(self, now: float) -> Iterator[Sample]:
+        """How old each source's newest reading is: what is present where nothing else is given."""
         for source, newest in sorted(self._history.source_times().items()):
             age = max(0.0, now - newest)
             yield Sample("trimtab_sample_age_seconds", age, now, labels(collector=source))

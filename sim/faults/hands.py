@@ -43,6 +43,8 @@ class SimulatedHands:
         self._clock = clock
         self._quiet = quiet
         self.done: list[Action] = []
+        self.restarting = False
+        """Whether a restart of ours is under way, as the daemon's own gauge says it."""
         self.away_seconds: float | None = None
 
     async def plan(self, action: Action, now: float) -> Plan:
@@ -175,10 +177,14 @@ class SimulatedHands:
 
     async def _restart(self, settings: Mapping[str, float]) -> Outcome:
         node, begun = self._node, self._clock.now()
-        node.die(patient=True)
-        node.start_engine(settings)
-        while node.starting and self._clock.now() - begun < LONGEST_START_SECONDS:
-            await self._clock.sleep(POLL_SECONDS)
+        self.restarting = True
+        try:
+            node.die(patient=True)
+            node.start_engine(settings)
+            while node.starting and self._clock.now() - begun < LONGEST_START_SECONDS:
+                await self._clock.sleep(POLL_SECONDS)
+        finally:
+            self.restarting = False
         seconds = self._clock.now() - begun
         if node.control.down:
             return Outcome(
