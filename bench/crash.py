@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 from sqlalchemy import select
 
+from bench.real_campaign import fair_rate
 from change.engine import EngineState, Values
 from change.knobs import differences
 from daemon.engine.hot import HotEngine
@@ -72,7 +73,7 @@ async def crashes(engine: RealEngine, folder: Path, count: int, seed: int) -> tu
     """Kill `count` campaigns, each at a random moment of a trial; returns what followed and the clients' failures."""
     path = configuration(engine, folder)
     moments = random.Random(seed)
-    traffic = Traffic(engine, 8.0, seed=seed)
+    traffic = Traffic(engine, await fair_rate(engine), seed=seed)
     load = asyncio.create_task(traffic.run(count * (TRIAL_WAIT_SECONDS + START_WAIT_SECONDS)))
     found: list[Crash] = []
     try:
