@@ -128,7 +128,7 @@ class World:
 
     def _present(self, now: float) -> Iterator[Sample]:
         """What the daemon's exporter would give of itself."""
-        yield from HistoryReadings(self._history).ages(now)
+        yield from self._readings.ages(now)
         if self.hands.restarting:
             self._restarted = now
         yield Sample("trimtab_restart_active", float(self.hands.restarting), now)

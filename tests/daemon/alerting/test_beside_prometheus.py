@@ -18,7 +18,8 @@ from rules.export import export
 from tests.daemon.engine_stand import EngineStand
 from tests.daemon.living import Running, config_for, running
 from tests.prepare import find_program
-from tests.rules.alertmanager.real_alertmanager import RealAlertmanager, free_port
+from tests.real.engine import free_port
+from tests.rules.alertmanager.real_alertmanager import RealAlertmanager, ended
 from tests.rules.alertmanager.real_alertmanager import until as wait_until
 
 pytestmark = [pytest.mark.debian("prometheus"), pytest.mark.usefixtures("quick")]
@@ -92,12 +93,7 @@ class RealPrometheus:
 
     def stop(self) -> None:
         """End it, and wait for it."""
-        self._process.terminate()
-        try:
-            self._process.wait(20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(20)
+        ended(self._process)
 
 
 async def until(condition: Callable[[], Any]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,17 +14,21 @@ import yaml
 
 from rules.alertmanager.payload import rfc3339
 from tests.prepare import find_program
+from tests.real.engine import free_port
 
 WAIT_SECONDS = 60.0
 ROUTE = {"receiver": "trimtab", "group_wait": "100ms", "group_interval": "1s", "repeat_interval": "1s"}
 INHIBITION = {"source_matchers": ['alertname="NodeDown"'], "target_matchers": ['alertname="Inhibited"']}
 
 
-def free_port() -> int:
-    """A port that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def ended(process: subprocess.Popen[bytes]) -> None:
+    """End a program of ours, and wait for it."""
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(20)
 
 
 def until(condition: Callable[[], Any]) -> Any:
@@ -83,12 +86,7 @@ class RealAlertmanager:
         """End it, and wait for it."""
         if self._process is None:
             return
-        self._process.terminate()
-        try:
-            self._process.wait(20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(20)
+        ended(self._process)
         self._process = None
 
     def alerts(self) -> dict[str, dict[str, Any]]:

@@ -18,8 +18,9 @@ from rules.alertmanager.sender import Sender
 from rules.alertmanager.target import Target
 from rules.delivery.backoff import Backoff
 from rules.delivery.http import Access, Wire
+from tests.real.engine import free_port
 from tests.rules.alertmanager.alerts import an_alert
-from tests.rules.alertmanager.real_alertmanager import RealAlertmanager, free_port, standing, until
+from tests.rules.alertmanager.real_alertmanager import RealAlertmanager, standing, until
 
 pytestmark = pytest.mark.debian("alertmanager")
 
