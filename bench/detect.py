@@ -93,13 +93,12 @@ def rarely(groups: Sequence[RuleGroup], seconds: float = RARE_SECONDS) -> tuple[
 def found(job: tuple[FaultName, int]) -> Found:
     """Live through one fault and seed."""
     begun = time.process_time()
-    quietly()
     fault = draw(*job)
     node = TroubledNode(fault, fault.seed, START, second_replica=fault.seed % 2 == 1)
     groups, walks = shipped()
     if fault.slow:
         groups = rarely(groups)
-    with tempfile.TemporaryDirectory(prefix="trimtab-detect-") as nowhere:
+    with quietly(), tempfile.TemporaryDirectory(prefix="trimtab-detect-") as nowhere:
         world = World(node, groups, walks, Path(nowhere), coarse=COARSE_SECONDS if fault.slow else 1.0)
         try:
             return _lived(world, fault, begun)

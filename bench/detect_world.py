@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -207,9 +208,15 @@ class World:
         self._history.add([Sample("trimtab_collector_success", float(success), now, labels(collector=name))])
 
 
-def quietly() -> None:
-    """Let nothing be logged by this process: in hours of a node's life there is too much."""
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Let nothing be logged meanwhile: in hours of a node's life there is too much."""
+    before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
 
 
 def _asked(quiet: QuietTimes) -> Callable[[float], bool]:

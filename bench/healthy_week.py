@@ -47,7 +47,6 @@ class Week:
 def lived(days: float = 7.0, seed: int = 1) -> Week:
     """Live through so many days."""
     begun = time.process_time()
-    quietly()
     node = TroubledNode(None, seed, START, scenario=BUSY_REPLICA)
     weather = Weather(node)
     groups, playbooks = shipped()
@@ -58,7 +57,7 @@ def lived(days: float = 7.0, seed: int = 1) -> Week:
         seen.append((node.cards[0].aicore, node.kv_usage))
         return False
 
-    with tempfile.TemporaryDirectory(prefix="trimtab-healthy-") as nowhere:
+    with quietly(), tempfile.TemporaryDirectory(prefix="trimtab-healthy-") as nowhere:
         world = World(node, groups, playbooks, Path(nowhere), coarse=LOOK_SECONDS)
         try:
             live(node, world.live(START + days * DAY_SECONDS, enough))

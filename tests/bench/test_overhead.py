@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from bench.node_stand import engine_page, npu_exporter_page, npu_smi_table, watch_round
-from bench.overhead import Shape, beside, measure, table
+from bench.overhead import Shape, beside, measure, table, yardstick
 from collectors.engines.kinds import read_page
 from collectors.npu_smi.table import parse_table
 from collectors.npu_smi.watch import parse_watch
@@ -22,7 +22,7 @@ def test_a_small_node_is_measured_with_every_source(shape: Shape, sources: set[s
     given = {source.name for source in figures.sources if source.samples}
     assert sources | {"vllm", "engine:engine-1"} <= given
     assert all(source.error is None for source in figures.sources if source.samples)
-    assert figures.pass_cpu_ms > 0 and figures.series > 100
+    assert figures.pass_cpu_ms > 0 and figures.pass_cpu_ms_at_once > 0 and figures.series > 100
     assert "one pass" in table(figures)
     assert {field.name for field in dataclasses.fields(figures)} >= {"rss_hour_mib", "rss_end_mib"}
 
@@ -36,5 +36,7 @@ def test_the_pages_of_the_stand_are_read_whole() -> None:
 
 
 def test_the_other_exporters_are_named_even_where_they_are_not() -> None:
-    assert "not installed here" in beside(None)
-    assert "4.5 ms" in beside({"cpu_ms": 4.5, "rss_mib": 20.0})
+    work = yardstick(count=2, pause_seconds=0.0)
+    assert "not installed here" in beside(None, work)
+    assert "4.5 ms" in beside({"cpu_ms": 4.5, "rss_mib": 20.0}, work)
+    assert "60.0 ms after such a pause and 12.0 at once (5.0 times)" in beside(None, (60.0, 12.0))

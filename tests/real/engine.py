@@ -75,6 +75,14 @@ def install_plugin(folder: Path = PLUGIN) -> Path:
     return folder
 
 
+def precision() -> str:
+    """Return the number format in which this CPU is fastest.
+
+    Half precision is emulated, and five times slower, on a CPU without its instructions; with them it is twice as fast.
+    """
+    return "bfloat16" if "avx512_bf16" in Path("/proc/cpuinfo").read_text() else "float32"
+
+
 def free_port() -> int:
     """Return a loopback port nobody listens on now."""
     with socket.socket() as probe:
@@ -139,8 +147,7 @@ class RealEngine:
         command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server"]
         command += ["--model", str(build_model()), "--served-model-name", MODEL_NAME]
         command += ["--load-format", "dummy", "--enforce-eager", "--max-model-len", "2048"]
-        # Half precision is emulated, and several times slower, on a CPU without its instructions.
-        command += ["--dtype", "float32"]
+        command += ["--dtype", precision()]
         command += ["--host", "127.0.0.1", "--port", str(self.port)]
         if self._plugin:
             command += ["--middleware", MIDDLEWARE]

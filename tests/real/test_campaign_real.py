@@ -42,11 +42,17 @@ def test_a_campaign_fails_no_request_and_leaves_what_it_says(
     say(real_campaign.figures(found).replace("\n", "\n  "))
     assert found.traffic.sent > 0 and not found.traffic.failures
     assert found.report["failed_requests"] == 0 and found.report["restarts"] == 0
-    assert found.report["decision"] in ("promoted", "kept", "inconclusive", "too_thin")
-    promoted = found.report["decision"] == "promoted"
+    decision = found.report["decision"]
+    if (
+        decision == "aborted"
+    ):  # A machine that stalls leaves a queue behind whoever serves: the promoted one goes back.
+        assert "returned in probation" in "; ".join(found.report["reasons"])
+    else:
+        assert decision in ("promoted", "kept", "inconclusive", "too_thin")
+    promoted = decision == "promoted"
     assert values_of(engine_0_32) == (found.report["winner"] if promoted else before)
     # How much is found depends on the machine; that a trial served, and was effective, does not.
-    if found.report["decision"] != "too_thin":
+    if decision != "too_thin":
         assert found.trials and all(t["state"] != "invalid" for t in found.trials)
     asyncio.run(real_campaign.restore(engine_0_32, before))
     assert values_of(engine_0_32) == before
