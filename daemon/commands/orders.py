@@ -19,7 +19,7 @@ from change.journal import Journal
 from change.server import Setting
 from collectors.history import History
 from daemon import assembly
-from daemon.client import running
+from daemon.client import DaemonClient, running
 from daemon.cold_assembly import cold_lane
 from daemon.commands import host as host_commands
 from daemon.commands.options import ConfigOption, JsonOption, configured
@@ -78,10 +78,11 @@ def detach(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     settings = configured(config)
     daemon = running(settings)
     if daemon is not None:
-        result = daemon.post("detach", {})
+        result = _awaited(daemon, "detach")
     else:
         host = host_commands.leave(settings)
         result = _directly(settings, lambda orders, now: orders.detach(ACTOR, now)) | {"host": host}
+        _say_alone(settings)
     _show(result, as_json)
 
 
@@ -90,13 +91,14 @@ def pause(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     settings = configured(config)
     daemon = running(settings)
     if daemon is not None:
-        result = daemon.post("pause", {})
+        result = _awaited(daemon, "pause")
     else:
         # No daemon, no trial: the next one starts paused.
         note = assembly.modes(settings).pause()
         if note is not None:
             raise UserError(note, BAD)
         result = {"paused": True, "note": None}
+        _say_alone(settings)
     _show_pause(result, as_json)
 
 
@@ -109,7 +111,20 @@ def resume(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     else:
         modes = assembly.modes(settings)
         result = {"note": modes.resume(), "paused": modes.paused}
+        _say_alone(settings)
     _show_pause(result, as_json)
+
+
+def _awaited(daemon: DaemonClient, order: str) -> dict[str, Any]:
+    """Give an order that ends a campaign: one with restarts comes back with a restart, as long as the engine loads."""
+    remark(f"daemon (pid {daemon.pid}) is asked to {order}; a restart of the engine on the way is waited for")
+    result: dict[str, Any] = daemon.post(order, {}, patient=True)
+    return result
+
+
+def _say_alone(settings: Config) -> None:
+    """A daemon of another run folder goes on as it was, and whoever gave the order must not think otherwise."""
+    remark(f"no daemon was found in {settings.run_dir} for {settings.engine.url}")
 
 
 def _directly(

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from daemon import client
+from daemon.config_file import load
+from daemon.presence import announced
 from tests.daemon.engine_stand import LAUNCH, EngineStand
 from tests.daemon.trimtab_command import Trimtab, one_line
 
@@ -84,3 +91,51 @@ def test_pause_and_resume_without_a_daemon(trimtab: Trimtab, config: str) -> Non
     assert told.code == 1
     assert "paused" in told.err
     assert trimtab("resume", "-c", config).out == "not paused\n"
+
+
+@pytest.mark.parametrize("order", ["pause", "resume", "detach"])
+def test_an_order_that_no_daemon_heard_says_so(
+    trimtab: Trimtab, config: str, tmp_path: Path, order: str
+) -> None:
+    told = trimtab(order, "--json", "-c", config)
+    assert told.code == 0
+    assert told.json
+    assert f"no daemon was found in {tmp_path / 'run'} for http://" in told.err
+
+
+@pytest.mark.parametrize("order", ["pause", "detach"])
+def test_an_order_that_may_take_a_restart_is_waited_for(
+    trimtab: Trimtab, config: str, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    heard: list[str] = []
+
+    class StandIn(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heard.append(self.path)
+            body = json.dumps(
+                {"paused": True, "note": None, "entry": 1, "outcome": "done", "requested": {}}
+            ).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing on the stderr that is judged."""
+
+    # Whoever has a limit at all has given up before any answer can come.
+    monkeypatch.setattr(client, "TIMEOUT_SECONDS", 0.0)
+    settings = load(Path(config))
+    with ThreadingHTTPServer(("127.0.0.1", 0), StandIn) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}"
+            with announced(settings.run_dir, settings.engine.url, url):
+                told = trimtab(order, "-c", config)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert heard == [f"/api/v1/{order}"]
+    assert told.code == 0
+    assert f"(pid {os.getpid()}) is asked to {order}; a restart of the engine" in told.err
