@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -75,8 +75,13 @@ def addressee(config: Config) -> Addressee:
     return Addressee(engine_name(config), frozenset(name.lower() for name in names))
 
 
-def _addresses() -> Iterable[str]:
-    return (one.address.split("%")[0] for found in psutil.net_if_addrs().values() for one in found)
+def _addresses() -> list[str]:
+    """The addresses of this machine's interfaces; none where the kernel is not to be asked (it wants AF_NETLINK)."""
+    try:
+        interfaces = psutil.net_if_addrs()
+    except OSError:
+        return []
+    return [one.address.split("%")[0] for found in interfaces.values() for one in found]
 
 
 def _host(name: str) -> str:

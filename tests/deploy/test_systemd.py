@@ -50,6 +50,11 @@ def test_on_a_node_npu_smi_can_still_reach_the_driver() -> None:
     assert keys["SupplementaryGroups"] == ["HwHiAiUser"]
 
 
+def test_on_a_node_the_kernel_may_be_asked_for_the_machines_own_addresses() -> None:
+    [families] = service(NODE)["RestrictAddressFamilies"]
+    assert "AF_NETLINK" in families.split()
+
+
 def test_a_daemon_that_ended_is_always_started_again_to_take_back_what_it_left() -> None:
     assert service(NODE)["Restart"] == ["always"]
     assert service(NODE)["TimeoutStopSec"] == ["1h"]

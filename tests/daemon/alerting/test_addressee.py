@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 
+import psutil
 import pytest
 
 from collectors.sample import labels
@@ -53,3 +55,14 @@ def test_the_engine_is_named_as_others_know_it(url: str, expected: str) -> None:
 def test_the_operator_may_name_it() -> None:
     config = Config.model_validate({"rules": {"external_labels": {"trimtab_engine": "north", "dc": "1"}}})
     assert sent_with(config) == {"trimtab_engine": "north", "dc": "1"}
+
+
+def test_where_the_kernel_does_not_tell_the_addresses_the_names_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused() -> None:
+        raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+
+    monkeypatch.setattr(psutil, "net_if_addrs", refused)
+    monkeypatch.setattr(socket, "gethostname", lambda: "North-1.dc")
+    assert addressee(Config()).machine == {"north-1.dc", "north-1"}
