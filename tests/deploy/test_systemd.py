@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from daemon.config_file import load
 from daemon.engine.drop_in import DropIns
 from tests.prepare import ROOT
 
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 NODE = ROOT / "deploy" / "systemd" / "trimtab.service"
 WRAP = ROOT / "deploy" / "systemd" / "trimtab-wrap.service"
+CONFIG = ROOT / "deploy" / "systemd" / "trimtab.yaml"
+INSTALLED = "/etc/trimtab/config.yaml"
 
 
 def service(unit: Path) -> dict[str, list[str]]:
@@ -36,12 +39,38 @@ def test_a_unit_runs_as_a_user_of_its_own_and_keeps_its_state_in_one_folder(unit
     assert keys["NoNewPrivileges"] == ["yes"]
 
 
-def test_on_a_node_the_token_is_a_credential_and_the_system_is_read_only() -> None:
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: str(unit.name))
+def test_a_unit_reads_the_file_that_a_command_at_a_shell_finds(unit: Path) -> None:
+    assert f"-c {INSTALLED}" in service(unit)["ExecStart"][0]
+
+
+def test_a_command_of_any_user_finds_the_daemons_folder_and_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/root/.local/state")
+    config = load(CONFIG)
+    assert config.run_dir == Path("/var/lib/trimtab/run")
+    assert config.store_url == "sqlite:////var/lib/trimtab/trimtab.db"
+    assert (config.deployment, config.mode) == ("node", "observe")
+
+
+def test_on_a_node_the_system_is_read_only() -> None:
     keys = service(NODE)
-    assert keys["ExecStart"] == ["/opt/trimtab/bin/trimtab run -c /etc/trimtab/config.yaml"]
-    assert keys["LoadCredential"] == ["token:/etc/trimtab/token"]
-    assert "TRIMTAB_TOKEN_FILE=%d/token" in keys["Environment"]
+    assert keys["ExecStart"] == [f"/opt/trimtab/bin/trimtab run -c {INSTALLED}"]
     assert keys["ProtectSystem"] == ["strict"]
+
+
+def test_a_unit_asks_for_nothing_that_an_old_systemd_does_not_know() -> None:
+    keys = service(NODE)
+    assert "LoadCredential" not in keys  # systemd 247
+    assert not any("%" in value for values in keys.values() for value in values)  # %d: systemd 251
+
+
+def test_the_steps_for_a_node_make_every_file_that_the_daemon_reads() -> None:
+    page = (ROOT / "docs" / "deploying.md").read_text()
+    steps = page.partition("## Node, step by step")[2].partition("\n- ")[0]
+    start = steps.index("systemctl enable --now")
+    token = load(CONFIG).engine.token_file
+    assert f"{CONFIG.relative_to(ROOT)} {INSTALLED}\n" in steps[:start]
+    assert f"-m 0640 -g trimtab /dev/stdin {token}\n" in steps[:start]
 
 
 def test_on_a_node_npu_smi_can_still_reach_the_driver() -> None:
