@@ -8,10 +8,12 @@ import pytest
 
 from daemon.config_file import load
 from daemon.engine.drop_in import DropIns
+from daemon.host_lane import NODE_LOCKS
 from tests.prepare import ROOT
 
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 NODE = ROOT / "deploy" / "systemd" / "trimtab.service"
+DROP_INS = NODE.with_name("trimtab.service.d")
 WRAP = ROOT / "deploy" / "systemd" / "trimtab-wrap.service"
 CONFIG = ROOT / "deploy" / "systemd" / "trimtab.yaml"
 INSTALLED = "/etc/trimtab/config.yaml"
@@ -91,13 +93,31 @@ def test_a_daemon_that_ended_is_always_started_again_to_take_back_what_it_left()
 
 
 def test_the_drop_in_for_the_hand_systemd_lets_it_write_where_the_hand_writes() -> None:
-    keys = service(NODE.with_name("trimtab.service.d") / "engine-unit.conf")
+    keys = service(DROP_INS / "engine-unit.conf")
     assert keys["User"] == ["root"]
     [paths] = keys["ReadWritePaths"]
     writable = [path.removeprefix("-") for path in paths.split()]
     files = DropIns("vllm.service")
     for file in (files.kept_file, files.try_file):
         assert any(file.is_relative_to(path) for path in writable)
+
+
+def test_the_drop_in_for_the_host_lane_lets_it_place_others_and_write_what_the_node_shares() -> None:
+    keys = service(DROP_INS / "host-lane.conf")
+    assert keys["User"] == ["root"]
+    assert keys["ProtectKernelTunables"] == ["no"]
+    [writable] = keys["ReadWritePaths"]
+    assert (Path("/") / NODE_LOCKS).is_relative_to(writable)
+    [rights] = keys["CapabilityBoundingSet"]
+    # CAP_SYS_ADMIN: the kernel's own check of who sets numa_balancing.
+    assert set(rights.split()) == {"CAP_SYS_NICE", "CAP_SYS_PTRACE", "CAP_DAC_OVERRIDE", "CAP_SYS_ADMIN"}
+
+
+@pytest.mark.parametrize("drop_in", sorted(DROP_INS.iterdir()), ids=lambda file: str(file.name))
+def test_drop_ins_stand_beside_each_other_and_are_named_where_the_unit_is(drop_in: Path) -> None:
+    assert f"({Path('..') / drop_in.relative_to(ROOT)})" in (ROOT / "docs" / "deploying.md").read_text()
+    # An empty one would take from the other what it gives.
+    assert all(all(values) for values in service(drop_in).values())
 
 
 def test_a_wrapped_engine_gets_its_signal_from_trimtab_alone() -> None:
