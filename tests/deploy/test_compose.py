@@ -91,6 +91,12 @@ def test_engine_and_sidecar_share_one_secret_and_no_token_is_written_down() -> N
     assert CONFIG["engine"]["token_file"] == CONFIG["web"]["token_file"] == mounted
 
 
+@pytest.mark.parametrize("name", ["token", ".env"])
+def test_what_the_steps_write_beside_the_file_is_in_no_commit_and_no_image(name: str) -> None:
+    assert f"/deploy/{name}" in (ROOT / ".gitignore").read_text().splitlines()
+    assert f"deploy/{name}" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
 def test_the_engine_starts_through_the_volume_that_holds_the_plugin() -> None:
     services = COMPOSE["services"]
     target = next(v.split(":")[1] for v in services["engine"]["volumes"] if v.startswith("plugin:"))
