@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 from change.apply import ChangeRefused
@@ -129,16 +129,23 @@ def canary_config(config: Config) -> Config:
     return config.model_copy(update={"engine": engine, "collect": collect, "slo": SloSection()})
 
 
+@contextlib.contextmanager
+def read_as_an_engine() -> Iterator[None]:
+    """Say of a mistake that `engine` in it means the canary."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"tune.canary, read as an engine: {error}") from error
+
+
 @contextlib.asynccontextmanager
 async def canary_control(config: Config) -> AsyncIterator[EngineControl | None]:
     """The canary's hot lane, None where none is configured; raises `ConfigError` as `hot_engine` does."""
     if config.tune.canary.url is None:
         yield None
         return
-    try:
+    with read_as_an_engine():
         control = assembly.hot_engine(canary_config(config))
-    except ConfigError as error:
-        raise ConfigError(f"tune.canary, read as an engine: {error}") from error
     async with control:
         yield control
 
@@ -154,10 +161,8 @@ def canary(
     """The canary over its control; raises `ConfigError` for a hand or a secret that cannot be used."""
     own = canary_config(config)
     journal = Journal(store, own.engine.url)
-    try:
+    with read_as_an_engine():
         lane = cold_lane(own, control, journal, history, modes, notices)
-    except ConfigError as error:
-        raise ConfigError(f"tune.canary, read as an engine: {error}") from error
     assert lane is not None, "a canary without a hand is no valid configuration"
     gauges = one_engine_gauges(history, labels(**{SERVER: CANARY}))
     return Canary(

@@ -96,7 +96,7 @@ def make_token_file(path: Path) -> Path:
         if path.is_file():
             return path  # another start was quicker
         raise ConfigError(
-            f"the token file {path} cannot be written: {error.strerror}; set engine.run_dir"
+            f"the token file {path} cannot be written: {error.strerror}; set engine.token_file or engine.run_dir"
         ) from error
     with os.fdopen(handle, "w") as file:
         file.write(secrets.token_urlsafe(32) + "\n")

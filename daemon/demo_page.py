@@ -27,11 +27,12 @@ from collectors.runner import Runner
 from collectors.sample import CollectorError, Sample, labels
 from daemon import assembly
 from daemon.cold import Cold
-from daemon.config import Config, SloSection, StoreSection, TuneSection, WebSection
+from daemon.config import CaptureSection, Config, SloSection, StoreSection, TuneSection, WebSection
 from daemon.engine_probe import Probe
 from daemon.loops import Daemon
 from daemon.modes import Modes
 from daemon.notices import Notices
+from daemon.sections.collect import CollectSection, LogsSource
 from daemon.sections.engine import EngineSection
 from daemon.sections.host_lane import HostSection
 from daemon.simulated_cold import simulated_cold
@@ -161,7 +162,9 @@ def demo_config(
 ) -> Config:
     """The configuration of a demo: act at once, keep everything in `folder`, touch nothing real."""
     spent = chosen.restarts if restarts is None else restarts
+    absent = folder / "nothing"
     return Config(
+        deployment="sidecar",  # which reads no npu-smi and no log of the kernel
         mode="act",
         engine=EngineSection(url="http://simulated.invalid", run_dir=folder),
         host=HostSection(knobs=[]),  # nothing of the real one
@@ -176,6 +179,9 @@ def demo_config(
                 "cold": {"allow": [] if chosen.cold is None else list(chosen.cold.allow)},
             }
         ),
+        # Playbooks walk here in earnest: they find no logs and no profiler, and keep what they record in the folder.
+        collect=CollectSection(logs=LogsSource(ascend_dir=absent)),
+        capture=CaptureSection(folder=folder / "captures", msprof=str(absent)),
         store=StoreSection(url=f"sqlite:///{folder / 'demo.db'}"),
         web=WebSection(port=port),
     )

@@ -42,7 +42,7 @@ def through_daemon(
         if status is None:
             break
         display.show(status, live)
-        pending = live.get("pending")
+        pending = _question(live)
         if pending is not None:
             answer = "approve" if ask(pending.get("text") or "go on?") else "decline"
             with contextlib.suppress(UserError):
@@ -54,3 +54,8 @@ def through_daemon(
         return last
     report = client.get(f"campaigns/{number}").get("report")
     return last if report is None else {"campaign": number} | report
+
+
+def _question(live: dict[str, Any]) -> dict[str, Any] | None:
+    """What the campaign asks; what playbooks ask meanwhile is not this watcher's to answer."""
+    return next((one for one in live["approvals"] if one["kind"] != "playbook"), None)

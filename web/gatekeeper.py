@@ -105,7 +105,8 @@ class Gatekeeper:
             return None
         if self.sessions.valid(cookie_parser(headers.get("cookie", "")).get(COOKIE, "")):
             return None
-        if path.startswith("/api/") or scope["method"] not in SAFE_METHODS:
+        # /metrics too: a Prometheus that is led to the form gets a page, and a failure that names no token.
+        if path.startswith("/api/") or path == "/metrics" or scope["method"] not in SAFE_METHODS:
             refusal = problem(401, "give the token as 'Authorization: Bearer TOKEN', or sign in at login")
             refusal.headers["www-authenticate"] = "Bearer"
             return refusal

@@ -32,9 +32,9 @@ def serve(
 ) -> None:
     """Run the engine's COMMAND and the daemon side by side; ends when the engine ends, with its exit code."""
     settings = configured(config)
+    # Before the check, which refuses a file that is named and not there.
+    token_file = credentials.make_token_file(credentials.plugin_token_file(settings))
     check_start(settings)
-    token_file = credentials.plugin_token_file(settings)
-    credentials.make_token_file(token_file)
     words = list(command)
     if plugin:
         added = addition(words, has_plugin)

@@ -70,5 +70,5 @@ def test_a_made_token_is_private_and_stays(tmp_path: Path) -> None:
 
 def test_a_token_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"set engine\.run_dir"):
+    with pytest.raises(ConfigError, match=r"set engine\.token_file or engine\.run_dir"):
         credentials.make_token_file(tmp_path / "file" / "token")

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
+import yaml
 
 from collectors.history import History
 from collectors.sample import Sample, labels
@@ -24,6 +29,7 @@ from daemon.demo_page import (
     live as let_live,
 )
 from daemon.loops import Daemon
+from daemon.sections.playbooks import PlaybooksSection
 from sim.node import Node
 from sim.scenario import SCENARIOS
 
@@ -142,3 +148,68 @@ def test_a_demo_spends_the_storys_restarts_on_short_hot_campaigns(tmp_path: Path
     assert (tune.restarts, tune.minutes) == (story.restarts, HOT_MINUTES)
     tune = demo_config(story, 90.0, 0, tmp_path, 0).tune
     assert (tune.restarts, tune.minutes) == (0, 90.0)
+
+
+KINDS = ("plog", "dmesg", "memory", "msprof")
+
+
+@pytest.fixture
+def real_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host with a plog, a kernel's log, an NPU and its tools; the file names what of them was read or run."""
+    touched = tmp_path / "touched"
+    log = tmp_path / "home" / "ascend" / "log" / "run" / "plog" / "plog-1_20231114221320000.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("[ERROR] HCCL(1,python):2023-11-14-22:13:20.000.000 real\n")
+    os.utime(log, (START, START))
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("msprof", "npu-smi"):
+        tool = tools / name
+        tool.write_text(f"#!/bin/sh\necho {name} >> {touched}\n")
+        tool.chmod(0o755)
+
+    def no_name(*_: object, **__: object) -> None:
+        raise socket.gaierror("no such name")
+
+    class Kernel:
+        def __init__(self, *_: object, **__: object) -> None:
+            with touched.open("a") as file:
+                file.write("kmsg\n")
+            raise OSError("no kernel's log")
+
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setattr(socket, "getaddrinfo", no_name)
+    monkeypatch.setattr("daemon.acting.looks.KernelLog", Kernel)
+    monkeypatch.setattr("daemon.profile.taking._device_files", lambda: [0])
+    return touched
+
+
+def test_a_playbook_of_the_demo_touches_nothing_of_the_real_host(tmp_path: Path, real_host: Path) -> None:
+    steps: list[dict[str, Any]] = [{"name": kind, "capture": kind, "seconds": 1} for kind in KINDS]
+    steps.append({"name": "cause", "diagnose": "nothing", "cause": "none"})
+    steps.append({"name": "tell", "act": {"kind": "notify", "arguments": {"text": "done"}}})
+    book = {"name": "look", "title": "Look", "description": "Look.", "guide": "None.", "cooldown": "1min"}
+    file, folder = tmp_path / "look.yaml", tmp_path / "demo"
+    file.write_text(yaml.safe_dump({"playbooks": [book | {"steps": steps}]}))
+    folder.mkdir()
+    node = Node("default", 101, START)
+    config = demo_config(SCENARIOS["default"], None, 0, folder, None)
+    config = config.model_copy(update={"playbooks": PlaybooksSection(files=[file])})
+    daemon = demo_daemon(node, config, SteppedClock(node))
+
+    async def scene() -> None:
+        await daemon.alert_second(node.now)
+        await daemon.body.run_playbook("look", {}, dry_run=False)
+        for _ in range(60):
+            await daemon.playbooks.walker.finish()
+            node.advance(node.now + 1.0)
+            await daemon.alert_second(node.now)
+
+    asyncio.run(scene())
+    assert dict(daemon.playbooks.walker.counts.runs) == {("look", "succeeded"): 1}
+    assert not real_host.exists(), real_host.read_text()
+    summaries = [path.parent.name for path in (folder / "captures").rglob("summary.json")]
+    assert sorted(name.partition("-")[2] for name in summaries) == ["dmesg", "memory", "plog"]
+    assert not list((folder / "captures").rglob("*.txt")), "nothing was there to be read"
+    assert not (tmp_path / "state-home" / "trimtab" / "captures").exists()

@@ -6,10 +6,14 @@ import json
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
+from daemon import foreground
 from daemon.cli import run
+from daemon.client import DaemonClient
+from daemon.presence import Presence
 from tests.daemon.engine_stand import LAUNCH, EngineStand
 
 WAIT_SECONDS = 180.0
@@ -31,6 +35,45 @@ def said(process: subprocess.Popen[str], text: str) -> None:
         if text in line:
             return
     raise AssertionError(f"it never said {text!r}")
+
+
+class AskingDaemon(DaemonClient):
+    """A daemon whose campaign lasts for these looks, each with what waits for an answer then; no HTTP."""
+
+    def __init__(self, *looks: list[dict[str, Any]]) -> None:
+        super().__init__(Presence(1, "http://127.0.0.1:1"), None)
+        self._lives = [
+            {"campaign": {"phase": "race"}, "approvals": asked, "pending": next(iter(asked), None)}
+            for asked in looks
+        ]
+        self.posted: list[tuple[str, dict[str, Any]]] = []
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self._lives.pop(0) if self._lives else {"campaign": None, "approvals": [], "pending": None}
+
+    def post(self, path: str, body: dict[str, Any], *, patient: bool = False) -> Any:
+        self.posted.append((path, body))
+
+
+class NoDisplay:
+    def show(self, status: dict[str, Any] | None, live: dict[str, Any]) -> None:
+        pass
+
+
+def test_a_playbooks_question_is_not_the_watchers_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreground, "BEAT_SECONDS", 0.0)
+    of_run = {"id": "run-12-relieve-1", "kind": "playbook", "text": "may it restart?"}
+    own = {"id": "3", "kind": "promotion", "text": "promote?"}
+    daemon = AskingDaemon([of_run], [own, of_run])
+    asked: list[str] = []
+
+    def ask(text: str) -> bool:
+        asked.append(text)
+        return False
+
+    foreground.through_daemon(daemon, "act", None, NoDisplay(), ask)
+    assert asked == ["promote?"]
+    assert daemon.posted[1:] == [("approvals/3", {"answer": "decline"})]
 
 
 def test_without_traffic_it_says_what_a_campaign_would_need(

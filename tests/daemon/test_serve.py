@@ -180,6 +180,21 @@ def test_a_command_that_cannot_start_is_said(
     assert last.startswith(f"trimtab: {command}: ")
 
 
+@pytest.mark.parametrize("place", ["configuration", "environment"])
+def test_a_token_file_that_is_named_and_not_there_is_made(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, config = tmp_path / "run" / "secret", tmp_path / "trimtab.yaml"
+    if place == "configuration":
+        config.write_text(f"engine: {{token_file: {token}}}")
+    else:
+        config.touch()
+        monkeypatch.setenv("TRIMTAB_TOKEN_FILE", str(token))
+    assert run(["serve", "-c", str(config), "--", "/nowhere/vllm"]) == 127
+    assert len(token.read_text().strip()) >= 32
+    assert token.stat().st_mode & 0o777 == 0o600
+
+
 def test_the_daemon_is_told_which_process_the_engine_is(tmp_path: Path) -> None:
     engine = "import os, time; print('engine', os.getpid(), flush=True); time.sleep(60)"
     daemon = "import time; from daemon.paths import engine_pid; print('told', engine_pid(), flush=True); time.sleep(60)"

@@ -111,6 +111,7 @@ def test_without_the_token_there_is_nothing_but_health(guarded: TestClient, body
     assert guarded.get("/api/v1/live").headers["www-authenticate"] == "Bearer"
     assert guarded.get("/api/openapi.json").status_code == 401
     assert guarded.post("/api/v1/pause", json={}).status_code == 401
+    assert guarded.get("/metrics").status_code == 401
     assert guarded.get("/api/v1/health").status_code == 200
     assert body.orders == []
 

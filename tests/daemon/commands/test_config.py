@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -66,3 +67,53 @@ def test_config_check_reads_the_rules_and_playbooks_too(trimtab: Trimtab, tmp_pa
     path.write_text(f"rules: {{files: [{rules}]}}\n")
     told = trimtab("config", "check", "-c", str(path))
     assert told.code == 2 and "rules.yaml:1: rule A: has no expr" in told.err
+
+
+NOWHERE = "/nowhere/secret"
+URL = "https://127.0.0.1:1"
+HOOKS = {"look": ["true"], "start": ["true"], "stop": ["true"]}
+
+
+def canary(token: str, **more: Any) -> dict[str, Any]:
+    hook = {"hand": "hook", "hook": HOOKS}
+    return {"tune": {"canary": {"url": URL, "token_file": token, "server": hook} | more}}
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"engine": {"api_key_file": NOWHERE}}, "engine.api_key_file"),
+    ({"engine": {"token_file": NOWHERE}}, "engine.token_file"),
+    ({"engine": {"url": URL, "tls": {"ca_file": NOWHERE}}}, NOWHERE),
+    (
+        {"engine": {"server": {"hand": "kubernetes", "kubernetes": {"name": "e", "kubeconfig": NOWHERE}}}},
+        "engine.server.kubernetes",
+    ),
+    ({"collect": {"engines": [{"name": "d", "url": URL, "api_key_file": NOWHERE}]}}, "collect.engines (d)"),
+    ({"collect": {"engines": [{"name": "d", "url": URL, "tls": {"ca_file": NOWHERE}}]}}, NOWHERE),
+    ({"alertmanagers": [{"url": URL, "bearer_file": NOWHERE}]}, "bearer_file"),
+    ({"alertmanagers": [{"url": URL, "username": "u", "password_file": NOWHERE}]}, "password_file"),
+    ({"alertmanagers": [{"url": URL, "tls": {"ca_file": NOWHERE}}]}, "tls.ca_file"),
+    ({"rules": {"webhooks": [{"name": "robot", "url_file": NOWHERE}]}}, "rules.webhooks (robot): url_file"),
+    (canary(NOWHERE), "tune.canary, read as an engine: engine.token_file"),
+    (canary("TOKEN", api_key_file=NOWHERE), "tune.canary, read as an engine: engine.api_key_file"),
+    (canary("TOKEN", tls={"ca_file": NOWHERE}), "tune.canary, read as an engine"),
+]
+
+
+@pytest.mark.parametrize(("values", "named"), MISTAKES, ids=[named for _, named in MISTAKES])
+def test_config_check_refuses_what_stops_the_daemon(
+    values: dict[str, Any], named: str, trimtab: Trimtab, tmp_path: Path
+) -> None:
+    token, path = tmp_path / "token", tmp_path / "trimtab.yaml"
+    token.write_text(TOKEN)
+    path.write_text(yaml.safe_dump(values).replace("TOKEN", str(token)))
+    told = trimtab("config", "check", "-c", str(path))
+    assert told.code == 2
+    assert named in told.err and NOWHERE in told.err
+
+
+def test_serve_starts_no_engine_with_what_stops_the_daemon(trimtab: Trimtab, tmp_path: Path) -> None:
+    path = tmp_path / "trimtab.yaml"
+    path.write_text(yaml.safe_dump({"rules": {"webhooks": [{"name": "robot", "url_file": NOWHERE}]}}))
+    told = trimtab("serve", "-c", str(path), "--", "touch", str(tmp_path / "started"))
+    assert told.code == 2 and "rules.webhooks (robot): url_file" in told.err
+    assert not (tmp_path / "started").exists()
