@@ -9,7 +9,7 @@ import pytest
 
 from collectors.sample import Labels, labels
 from rules.actions import Action, Outcome, Plan
-from rules.playbook.schema import Act
+from rules.playbook.schema import Act, Verify
 from store import open_store
 from tests.rules.playbook.stand import FakeEngine, Stand, alert
 from tests.rules.shipped.test_shipped_playbooks import PLAYBOOKS
@@ -182,6 +182,27 @@ def test_a_serving_engine_is_restarted_for_a_busier_card_in_a_quiet_time_only(
 
     (restart,) = (action for action in here.done if action.kind == "restart")
     assert restart.arguments["when"] == when
+
+
+def test_a_batch_that_is_smaller_for_heat_stays_so_though_it_is_not_enough(stand: Stand) -> None:
+    site(stand).refuses["traffic_away"] = "no second replica"
+
+    here = walk(stand, "thermal_throttling", HOT)
+
+    assert here.put_back == []
+    assert here.values["max_num_seqs"] == 16
+    assert "stays hot with a smaller batch, which stays" in here.told[-1]
+    assert stand.run().state == "failed"
+    assert "stays until a person puts it back: less" in stand.run().reason
+
+
+def test_every_batch_that_is_made_smaller_for_heat_stays_small() -> None:
+    for playbook in PLAYBOOKS.values():
+        for step in playbook.steps:
+            if isinstance(step, Act) and step.act.kind == "set_knobs":
+                after = playbook.steps[playbook.index[step.then or playbook.after(step)]]
+                assert isinstance(after, Verify)
+                assert step.keep is ("celsius" in after.verify), f"{playbook.name}: {step.name}"
 
 
 def test_a_batch_that_stays_small_for_heat_is_told(stand: Stand) -> None:
