@@ -110,6 +110,9 @@ class FakeEngine:
         self.fails: str | None = None
         self.stuck = False
 
+    def refusal(self, action: Action) -> str | None:
+        return self.refuses.get(action.kind)
+
     def plan(self, action: Action) -> Plan:
         if action.kind == "restart":
             return Plan("restart the engine", "engine", False)
@@ -190,7 +193,7 @@ class Stand:
             return
         match command:
             case PlanAct(run, call, _, action):
-                refused = self.engine.refuses.get(action.kind)
+                refused = self.engine.refusal(action)
                 plan = None if refused else self.engine.plan(action)
                 self.results.append(Result(run, call, plan=plan, refused=refused))
             case DoAct(run, call, _, act_id, action, _):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from collectors.sample import Labels, labels
 from rules.actions import Action, Outcome, Plan
-from rules.playbook.schema import Act
+from rules.playbook.schema import Act, Verify
 from store import open_store
 from tests.rules.playbook.stand import FakeEngine, Stand, alert
 from tests.rules.shipped.test_shipped_playbooks import PLAYBOOKS
@@ -33,6 +33,7 @@ FAULTY: Readings = {
     **RUNNING,
 }
 FRAGMENTED: Readings = {("npu_allocator_fragmentation_ratio", labels(device="0")): 0.3, **SERVES}
+WHOLE: Readings = {("npu_allocator_fragmentation_ratio", labels(device="0")): 0.05, **SERVES}
 
 
 class Site(FakeEngine):
@@ -42,6 +43,14 @@ class Site(FakeEngine):
         super().__init__()
         self.done: list[Action] = []
         self.put_back: list[str] = []
+        self.starts = True
+        """Whether a start with other settings serves; else the engine goes back to those from before."""
+        self.takes_settings = True
+
+    def refusal(self, action: Action) -> str | None:
+        if action.kind == "restart" and action.arguments.get("settings") and not self.takes_settings:
+            return "this flag cannot be set here"
+        return super().refusal(action)
 
     def plan(self, action: Action) -> Plan:
         if action.kind == "expand_batch":
@@ -53,6 +62,8 @@ class Site(FakeEngine):
 
     def act(self, action: Action) -> Outcome:
         self.done.append(action)
+        if action.kind == "restart" and action.arguments["settings"] and not self.starts:
+            return Outcome(False, "returned (load): the last known good serves again")
         return super().act(action) if action.kind in ("set_knobs", "notify") else Outcome(True, "done")
 
     def undo(self, undo: Mapping[str, Any]) -> Outcome:
@@ -77,12 +88,12 @@ def site(stand: Stand) -> Site:
     return stand.engine
 
 
-def walk(stand: Stand, playbook: str, readings: Readings) -> Site:
-    """Walk to the end with these readings all along."""
+def walk(stand: Stand, playbook: str, readings: Readings | Callable[[], Readings]) -> Site:
+    """Walk to the end with these readings all along, or with those of each moment."""
     named = labels(alertname="A", npu="3", device="0")
     stand.runner.take([alert(playbook=playbook, labels=named)], stand.now)
     for _ in range(1000):
-        for key, value in readings.items():
+        for key, value in (readings() if callable(readings) else readings).items():
             stand.board.readings[key] = (stand.now + 5, stand.now if value == NOW else float(value))
         stand.tick()
         if stand.run().ended is not None:
@@ -157,6 +168,62 @@ def test_a_restart_with_settings_costs_no_second_restart(
     assert here.put_back == []
 
 
+def test_a_try_that_failed_is_not_made_again_on_an_engine_that_serves_as_before(stand: Stand) -> None:
+    here = site(stand)
+    here.starts = False
+    line = dict.fromkeys(OUT_OF_MEMORY, stand.now)
+    not_read_yet = iter([DOWN, DOWN])
+
+    def readings() -> Readings:
+        return {**line, **(next(not_read_yet, SERVES) if here.put_back else DOWN)}
+
+    walk(stand, "npu_out_of_memory", readings)
+
+    assert here.kinds() == ["restart", "notify"]
+    assert stand.run().state == "failed"
+
+
+@pytest.mark.parametrize(
+    ("serves", "done"), [(False, ["restart"]), (True, ["notify"])], ids=["has failed", "serves"]
+)
+def test_after_somebodys_own_start_a_restart_is_made_only_if_that_has_failed(
+    stand: Stand, serves: bool, done: list[str]
+) -> None:
+    here = site(stand)
+    here.refuses["restart"] = "its own start is under way"
+    begun = stand.now
+
+    def readings() -> Readings:
+        over = stand.now - begun > 70
+        if over:
+            here.refuses.clear()
+        return {
+            **dict.fromkeys(OUT_OF_MEMORY, begun),
+            **(SERVES if here.done or (over and serves) else DOWN),
+        }
+
+    walk(stand, "npu_out_of_memory", readings)
+
+    assert here.kinds() == done
+
+
+@pytest.mark.parametrize("tried", [True, False], ids=["tried", "refused"])
+def test_a_start_that_went_back_to_the_old_settings_makes_memory_whole_too(stand: Stand, tried: bool) -> None:
+    here = site(stand)
+    here.starts = False
+    here.takes_settings = tried
+
+    def readings() -> Readings:
+        ran = {("trimtab_restart_time_seconds", ()): stand.now} if here.done else {}
+        return {**FRAGMENTED, **(WHOLE if here.done else {}), **ran}
+
+    walk(stand, "memory_fragmentation", readings)
+
+    (restart,) = here.done
+    assert bool(restart.arguments["settings"]) is tried
+    assert stand.run().state == "succeeded"
+
+
 def test_every_restart_with_settings_leaves_them() -> None:
     for playbook in PLAYBOOKS.values():
         for step in playbook.steps:
@@ -182,6 +249,27 @@ def test_a_serving_engine_is_restarted_for_a_busier_card_in_a_quiet_time_only(
 
     (restart,) = (action for action in here.done if action.kind == "restart")
     assert restart.arguments["when"] == when
+
+
+def test_a_batch_that_is_smaller_for_heat_stays_so_though_it_is_not_enough(stand: Stand) -> None:
+    site(stand).refuses["traffic_away"] = "no second replica"
+
+    here = walk(stand, "thermal_throttling", HOT)
+
+    assert here.put_back == []
+    assert here.values["max_num_seqs"] == 16
+    assert "stays hot with a smaller batch, which stays" in here.told[-1]
+    assert stand.run().state == "failed"
+    assert "stays until a person puts it back: less" in stand.run().reason
+
+
+def test_every_batch_that_is_made_smaller_for_heat_stays_small() -> None:
+    for playbook in PLAYBOOKS.values():
+        for step in playbook.steps:
+            if isinstance(step, Act) and step.act.kind == "set_knobs":
+                after = playbook.steps[playbook.index[step.then or playbook.after(step)]]
+                assert isinstance(after, Verify)
+                assert step.keep is ("celsius" in after.verify), f"{playbook.name}: {step.name}"
 
 
 def test_a_batch_that_stays_small_for_heat_is_told(stand: Stand) -> None:
