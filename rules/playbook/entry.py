@@ -52,6 +52,14 @@ class Entry:
         """Whether it restarts the engine now, which nobody should do again meanwhile."""
         return any(act.action.kind == "restart" and act.state == "intended" for act in self.kept.ledger.acts)
 
+    def rest(self) -> None:
+        """Note what rests after its end: a walk that did nothing lets others at its target, and an urgent one itself,
+        as what it did not see yet may come true at once."""
+        if not self.kept.dry and not self.begun:
+            self.kept.memory["target_rest_seconds"] = 0.0
+            if self.urgent:
+                self.kept.memory["rest_seconds"] = 0.0
+
     def present(self) -> Present:
         """What the rails look at."""
         ledger = self.kept.ledger

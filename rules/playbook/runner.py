@@ -285,7 +285,8 @@ class Runner:
                 break
             # An answer approves one question: not the one that may follow in the same tick.
             seen = replace(seen, results=(*seen.results, *own), answers=())
-        self._rest(entry)
+        if not entry.live:
+            entry.rest()
         return out
 
     def _heard(self, entry: Entry, seen: Observation) -> Observation:
@@ -341,12 +342,6 @@ class Runner:
             now=now,
             urgent=entry.urgent,
         )
-
-    def _rest(self, entry: Entry) -> None:
-        """A walk that has done nothing to its target lets others at it."""
-        kept = entry.kept
-        if not entry.live and not kept.dry and not any(act.touched for act in kept.ledger.acts):
-            kept.memory["target_rest_seconds"] = 0.0
 
     def _save(self) -> None:
         changed = [entry.kept for entry in self._entries if entry.kept.notes]

@@ -161,6 +161,24 @@ def test_the_hours_limit_is_for_others(store: Store) -> None:
     world.revived(within=20)
 
 
+def test_a_walk_that_only_looked_holds_up_no_rescue(world: World) -> None:
+    world.live(5, up=True)
+    world.dies()
+    world.live(5, up=True)  # it still answered
+    assert world.run().state == "inconclusive"
+    assert world.runner.allows("dead", "restart", world.now)
+    world.revived(within=20)
+
+
+def test_one_that_has_restarted_rests(world: World) -> None:
+    world.revived(within=20)
+    world.live(60, up=True)
+    assert not world.runner.allows("dead", "restart", world.now)
+    world.dies()
+    world.live(60, up=False)
+    assert world.engine.restarts == 1
+
+
 def test_it_is_started_again_after_minutes_and_left_after_three_times(world: World) -> None:
     for _ in range(3):
         world.revived(within=190)
