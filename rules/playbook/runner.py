@@ -157,14 +157,15 @@ class Runner:
         if any(run.playbook == name and not run.waiting for run in present):
             return True
         try:
-            past, acts = self._store.past(now), self._store.acts(now)
+            past, acts, restarts = self._store.past(now), self._store.acts(now), self._store.restarts(now)
         except StoreError:
             return False
-        target = playbook.target
+        target, urgent = playbook.target, playbook.urgent
         why = (
             self._rails.admit(playbook, target, past, [], now)
-            or self._rails.start(target, past, [], changes=True, stopped=None, now=now)
-            or self._rails.act(kind, acts, mode="act", dry=False, stopped=None, now=now)
+            or self._rails.start(target, past, [], changes=True, stopped=None, now=now, playbook=playbook)
+            or self._rails.act(kind, acts, mode="act", dry=False, stopped=None, now=now, urgent=urgent)
+            or (self._rails.gave_up(restarts, now) if urgent and kind == "restart" else None)
         )
         return why is None
 

@@ -120,6 +120,7 @@ def test_it_does_not_wait_for_the_rest_after_another_run(world: World) -> None:
     world.queue()
     world.live(90, up=True, queue=10)
     assert world.run().state == "succeeded"
+    assert world.runner.allows("dead", "restart", world.now)
     world.revived(within=20)
 
 
@@ -158,6 +159,7 @@ def test_the_hours_limit_is_for_others(store: Store) -> None:
     world = World(store, Limits(acts_per_hour=2))
     world.queue()
     assert world.runner.status(world.now).acts_left == 0
+    assert world.runner.allows("dead", "restart", world.now)
     world.revived(within=20)
 
 
@@ -185,6 +187,8 @@ def test_it_is_started_again_after_minutes_and_left_after_three_times(world: Wor
         world.live(60, up=True)
         assert world.run().state == "succeeded"
     assert world.runner.status(world.now).gave_up is None
+    world.live(180, up=True)
+    assert not world.runner.allows("dead", "restart", world.now)
     world.dies()
     world.live(400, up=False)
     assert world.engine.restarts == 3
