@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rules.actions import CHANGED
 from rules.playbook.messages import ENDED, Answer
 from rules.playbook.rails import Present
 from rules.playbook.recovery import Recovery
@@ -53,12 +54,15 @@ class Entry:
         return any(act.action.kind == "restart" and act.state == "intended" for act in self.kept.ledger.acts)
 
     def rest(self) -> None:
-        """Note what rests after its end: a walk that did nothing lets others at its target, and an urgent one itself,
-        as what it did not see yet may come true at once."""
-        if not self.kept.dry and not self.begun:
-            self.kept.memory["target_rest_seconds"] = 0.0
+        """Note what rests after its end: what its acts changed too. A walk that did nothing lets others at its target,
+        and an urgent one itself, as what it did not see yet may come true at once."""
+        memory, kinds = self.kept.memory, {act.action.kind for act in self.kept.ledger.acts if act.touched}
+        if kinds:
+            memory["changed"] = sorted({CHANGED[kind] for kind in kinds if kind in CHANGED})
+        elif not self.kept.dry:
+            memory["target_rest_seconds"] = 0.0
             if self.urgent:
-                self.kept.memory["rest_seconds"] = 0.0
+                memory["rest_seconds"] = 0.0
 
     def present(self) -> Present:
         """What the rails look at."""

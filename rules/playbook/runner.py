@@ -181,7 +181,7 @@ class Runner:
         for run in past:
             until = run.ended + run.target_rest_seconds
             if until > now:
-                cooling[run.target] = max(until, cooling.get(run.target, 0.0))
+                cooling.update({what: max(until, cooling.get(what, 0.0)) for what in run.watched})
         left = self._rails.acts_left(acts, now)
         stuck = {
             entry.kept.ledger.run_id: "; ".join(entry.mind.stuck)
