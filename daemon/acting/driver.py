@@ -327,6 +327,8 @@ class PlaybookDriver:
         if run is None:
             raise NotFound(f"nothing waits under {id!r}: it was answered, or its time is over")
         self._answers.append(Answer(run.run_id, yes, by, run.call))
+        # What was approved may wait long for another run to end: it asks nobody any more.
+        self._notices.over(f"run-{run.run_id} asks", f"run-{run.run_id} was answered by {by}")
         return {"id": id, "answer": "approve" if yes else "decline"}
 
     def _asking(self, id: str) -> RunView | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rules.actions import CHANGED
-from rules.playbook.messages import ENDED, Answer
+from rules.playbook.messages import ENDED
 from rules.playbook.rails import Present
 from rules.playbook.recovery import Recovery
 from rules.playbook.run import Run
@@ -25,8 +25,6 @@ class Entry:
     changes: bool = False
     urgent: bool = False
     waits: str | None = None
-    answers: list[Answer] = field(default_factory=list)
-    """What a person said while another run was changing something."""
 
     @property
     def live(self) -> bool:

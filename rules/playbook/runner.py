@@ -33,7 +33,6 @@ from store import Store, StoreError
 MOST_TAKEN = 1000
 MOST_LOOKING = 4
 """Runs that only look and walk beside each other."""
-MOST_ANSWERS = 10
 MOST_RESTARTS = 2
 """A run that is cut off more often is not begun again: it may be what brings the daemon down."""
 GIVE_WAY_SECONDS = 20.0
@@ -269,8 +268,8 @@ class Runner:
             entry.mind.free = not any(
                 other.holds and isinstance(other.mind, Run) for other in self._entries if other is not entry
             )
-        if seen.answers or entry.answers:
-            seen = self._heard(entry, seen)
+        if entry.kept.ledger.state == "waiting_approval":
+            seen = replace(seen, held=self._holder(entry))
         while True:
             said = entry.kept.ledger.drain() if entry.mind is None else entry.mind.step(now, seen)
             own: list[Result] = []
@@ -290,19 +289,12 @@ class Runner:
             entry.rest()
         return out
 
-    def _heard(self, entry: Entry, seen: Observation) -> Observation:
-        """What a person said to a run: while another one changes something it is kept until that has ended."""
-        run_id = entry.kept.ledger.run_id
-        entry.answers += [answer for answer in seen.answers if answer.run_id == run_id][:MOST_ANSWERS]
-        if self._holder(entry) is not None:
-            return replace(seen, answers=())
-        answers, entry.answers = entry.answers, []
-        return replace(seen, answers=answers)
-
-    def _holder(self, entry: Entry) -> Entry | None:
-        """Who changes something now, so that this one may not."""
-        others = (other for other in self._entries if other is not entry and other.holds)
-        return next((other for other in others if not (entry.urgent and other.yields)), None)
+    def _holder(self, entry: Entry) -> str | None:
+        """Which other run is changing something now, so that this one may not."""
+        for other in self._entries:
+            if other is not entry and other.holds and not (entry.urgent and other.yields):
+                return f"run {other.kept.ledger.run_id} is changing something"
+        return None
 
     def _answer(self, now: float, entry: Entry, command: Command, seen: Observation) -> Result | None:
         """Why an act may not be planned or done, or, for one that is to be done, that it stands in the store."""
@@ -325,10 +317,7 @@ class Runner:
         acts = self._store.acts(now)
         other = self._holder(entry)
         if action.kind != "notify" and not entry.kept.dry and (other is not None or not entry.changes):
-            walking = (
-                f"run {other.kept.ledger.run_id} is changing something" if other else "this run only looks"
-            )
-            return f"{walking}, and one at a time may"
+            return f"{other or 'this run only looks'}, and one at a time may"
         if entry.urgent and action.kind == "restart" and not entry.kept.dry:
             gave_up = self._rails.gave_up(self._store.restarts(now), now)
             if gave_up is not None:

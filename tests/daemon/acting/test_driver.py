@@ -117,9 +117,11 @@ def test_mode_advise_asks_and_acts_only_on_a_yes(tmp_path: Path) -> None:
         assert "max_num_seqs" in asked["text"]
         assert stand.here.values() == before
         assert stand.driver.asks("run-1-relieve-3")
+        assert stand.here.notices.holds("run-1 asks")
         with pytest.raises(NotFound):
             stand.driver.answer("run-9-relieve-3", yes=True)
         stand.driver.answer("run-1-relieve-3", yes=True)
+        assert not stand.here.notices.holds("run-1 asks")
         with pytest.raises(NotFound):
             stand.driver.answer("run-1-relieve-3", yes=False)
         await stand.ticks(5, 91.0)
