@@ -205,7 +205,8 @@ class Runner:
         entry.urgent = playbook is not None and playbook.urgent
         dry = kept.trigger.dry_run or seen.mode == "observe"
         changes = playbook is not None and playbook.changes and not dry
-        entry.waits = self._why_wait(now, entry, playbook, past, changes=changes, stopped=seen.stopped)
+        stopped = None if kept.trigger.dry_run else seen.stopped
+        entry.waits = self._why_wait(now, entry, playbook, past, changes=changes, stopped=stopped)
         if entry.waits is None and not changes and self._looking() >= MOST_LOOKING:
             entry.waits = f"{MOST_LOOKING} runs are looking already"
         if entry.resolved:

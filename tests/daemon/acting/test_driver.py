@@ -290,6 +290,27 @@ class TestOrder:
 
         stand.here.stand.live(story())
 
+    @pytest.mark.parametrize("how", ["paused", "kill switch"])
+    def test_a_dry_run_is_walked_though_nothing_may_be_changed(
+        self, stand: DriverStand, tmp_path: Path, how: str
+    ) -> None:
+        before = stand.here.values()
+
+        async def story() -> None:
+            await stand.ticks(1, 91.0)
+            if how == "paused":
+                stand.modes.pause()
+            else:
+                (tmp_path / "stop").touch()
+            stand.driver.order("hot", {"npu": "3"}, dry_run=True)
+            await stand.ticks(20, 91.0)
+
+        stand.here.stand.live(story())
+        (run,) = stand.runs
+        assert run.state == "skipped"
+        assert "dry run: would have" in (run.reason or "")
+        assert stand.here.values() == before
+
     def test_one_that_there_is_not_is_said_with_those_there_are(self, stand: DriverStand) -> None:
         with pytest.raises(NotFound, match="known are hot"):
             stand.driver.order("cold", {}, dry_run=True)
