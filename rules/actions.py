@@ -20,6 +20,15 @@ ActionKind = Literal[
 ]
 ACTION_KINDS: tuple[ActionKind, ...] = get_args(ActionKind)
 
+CHANGED: Mapping[ActionKind, str] = {
+    "set_knobs": "engine",
+    "expand_batch": "engine",
+    "restart": "engine",
+    "traffic_away": "engine",
+    "set_host": "host",
+}
+"""What an action changes, for cool-downs: a playbook about one card may restart the engine of all of them."""
+
 CaptureKind = Literal["msprof", "plog", "dmesg", "memory"]
 CAPTURE_KINDS: tuple[CaptureKind, ...] = get_args(CaptureKind)
 

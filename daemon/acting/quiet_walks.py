@@ -80,9 +80,11 @@ class QuietWalks:
         for fingerprint, trigger in self._firing.items():
             if fingerprint in self._given or trigger.alert_started >= began:
                 continue  # it fired within this quiet time: its own walk need not wait
-            target = target_of(self._waiting[trigger.playbook], trigger.labels)
-            rest = max(cooling.get(target, 0.0), self._rests.get((trigger.playbook, target), 0.0))
-            if rest > now:
+            playbook = self._waiting[trigger.playbook]
+            target = target_of(playbook, trigger.labels)
+            rest = self._rests.get((trigger.playbook, target), 0.0)
+            watched = (cooling.get(what, 0.0) for what in playbook.may_change | {target})
+            if max(rest, *watched) > now:
                 continue
             self._given.add(fingerprint)
             due.append(replace(trigger, alert_started=began))

@@ -41,8 +41,14 @@ class Acting:
         self._call: int | None = None
         self._plan: Plan | None = None
         self._approved: Plan | None = None
+        self._said: Answer | None = None
         self._questions = 0
         self._asked = 0.0
+
+    @property
+    def question(self) -> AskApproval | None:
+        """What it asks, until somebody has answered."""
+        return self.asks if self._said is None else None
 
     def go(self, now: float, seen: Observation, results: Mapping[int, Result]) -> ActEnd | None:
         """Go on; None while it waits."""
@@ -101,19 +107,24 @@ class Acting:
     def _listen(self, now: float, seen: Observation, asked: AskApproval) -> ActEnd | None:
         if seen.mode == "observe":
             return self._refused(now, "the mode is observe now")
-        said = next((answer for answer in seen.answers if _meant(answer, asked)), None)
+        said = self._said or next((answer for answer in seen.answers if _meant(answer, asked)), None)
         if said is None and now < self.deadline:
+            return None
+        if said is not None and self._said is None:
+            self._said = said
+            self._ledger.note(now, "approval", f"{'approved' if said.yes else 'declined'} by {said.by}")
+        if said is not None and said.yes and seen.held is not None:
+            self._ledger.reason = f"approved by {said.by}, waits: {seen.held}"
             return None
         self.asked_seconds += now - self._asked
         if said is None:
             text = f"nobody answered within {self._approval_seconds / 60:g} min"
             self._ledger.note(now, "approval", text)
             return ActEnd("declined", text)
-        self._ledger.note(now, "approval", f"{'approved' if said.yes else 'declined'} by {said.by}")
         if not said.yes:
             return ActEnd("declined", f"declined by {said.by}")
-        # The answer may have taken long: what is done is what is right now, if it still is what was approved.
-        self._approved = asked.plan
+        # It may have taken long: what is done is what is right now, if it still is what was approved.
+        self._approved, self._said = asked.plan, None
         self._ledger.enter(now, "running")
         self._look(now)
         return None

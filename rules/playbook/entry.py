@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from rules.playbook.messages import ENDED, Answer
+from rules.actions import CHANGED
+from rules.playbook.messages import ENDED
 from rules.playbook.rails import Present
 from rules.playbook.recovery import Recovery
 from rules.playbook.run import Run
@@ -24,8 +25,6 @@ class Entry:
     changes: bool = False
     urgent: bool = False
     waits: str | None = None
-    answers: list[Answer] = field(default_factory=list)
-    """What a person said while another run was changing something."""
 
     @property
     def live(self) -> bool:
@@ -51,6 +50,17 @@ class Entry:
     def restarting(self) -> bool:
         """Whether it restarts the engine now, which nobody should do again meanwhile."""
         return any(act.action.kind == "restart" and act.state == "intended" for act in self.kept.ledger.acts)
+
+    def rest(self) -> None:
+        """Note what rests after its end: what its acts changed too. A walk that did nothing lets others at its target,
+        and an urgent one itself, as what it did not see yet may come true at once."""
+        memory, kinds = self.kept.memory, {act.action.kind for act in self.kept.ledger.acts if act.touched}
+        if kinds:
+            memory["changed"] = sorted({CHANGED[kind] for kind in kinds if kind in CHANGED})
+        elif not self.kept.dry:
+            memory["target_rest_seconds"] = 0.0
+            if self.urgent:
+                memory["rest_seconds"] = 0.0
 
     def present(self) -> Present:
         """What the rails look at."""

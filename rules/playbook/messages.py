@@ -72,13 +72,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look at the world. `stopped` is why nothing may be changed now (pause, kill-switch), None if it may."""
+    """One look at the world. `stopped` is why nothing may be changed now (pause, kill-switch), None if it may.
+
+    `held` says which other run is changing something; what a person has approved waits for that.
+    """
 
     readings: Readings
     mode: Mode
     stopped: str | None = None
     results: Sequence[Result] = ()
     answers: Sequence[Answer] = ()
+    held: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

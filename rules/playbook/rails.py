@@ -31,13 +31,22 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A run that walked and ended: how long its playbook rests on its target, and how long all that change it do."""
+    """A run that walked and ended: how long its playbook rests on its target, and how long all that change it do.
+
+    `changed` is what else its acts changed, which is left alone as long.
+    """
 
     playbook: str
     target: str
     ended: float
     rest_seconds: float
     target_rest_seconds: float
+    changed: frozenset[str] = frozenset()
+
+    @property
+    def watched(self) -> frozenset[str]:
+        """What is left alone, as how it does after the change is watched."""
+        return self.changed | {self.target}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +104,7 @@ class Rails:
         own = max((p.ended + p.rest_seconds for p in past if _same(p, playbook, target)), default=0.0)
         if playbook.urgent or not changes:
             return own
-        return max((p.ended + p.target_rest_seconds for p in past if p.target == target), default=own)
+        return max(own, _watched(playbook, target, past)[0])
 
     def start(
         self,
@@ -121,9 +130,9 @@ class Rails:
             return (
                 f"run {holder.run_id} ({holder.playbook}) is walking, and one at a time may change something"
             )
-        until = max((p.ended + p.target_rest_seconds for p in past if p.target == target), default=now)
+        until, what = _watched(playbook, target, past)
         if until > now and not urgent:
-            return f"cool-down: {target} was changed, and is watched for another {_minutes(until - now)}"
+            return f"cool-down: {what} was changed, and is watched for another {_minutes(until - now)}"
         return None
 
     def act(
@@ -168,6 +177,13 @@ class Rails:
 
 def _same(past: Past, playbook: Playbook, target: str) -> bool:
     return past.playbook == playbook.name and past.target == target
+
+
+def _watched(playbook: Playbook | None, target: str, past: Sequence[Past]) -> tuple[float, str]:
+    """Until when something that a playbook may change is watched after another change, and what (0: nothing is)."""
+    own = {target} if playbook is None else playbook.may_change | {target}
+    rests = ((p.ended + p.target_rest_seconds, what) for p in past for what in own & p.watched)
+    return max(rests, default=(0.0, target))
 
 
 def _minutes(seconds: float) -> str:

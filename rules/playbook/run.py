@@ -63,7 +63,7 @@ class Run:
     @property
     def question(self) -> AskApproval | None:
         """What it asks a person now."""
-        return None if self._acting is None or self._ending is not None else self._acting.asks
+        return None if self._acting is None or self._ending is not None else self._acting.question
 
     @property
     def answer_by(self) -> float | None:

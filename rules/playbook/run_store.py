@@ -131,6 +131,7 @@ class RunStore:
                     cast(float, row.ended),
                     float(row.memory.get("rest_seconds", 0.0)),
                     float(row.memory.get("target_rest_seconds", 0.0)),
+                    frozenset(row.memory.get("changed", ())),
                 )
                 for row in session.scalars(query)
             ]

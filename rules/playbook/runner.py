@@ -33,7 +33,6 @@ from store import Store, StoreError
 MOST_TAKEN = 1000
 MOST_LOOKING = 4
 """Runs that only look and walk beside each other."""
-MOST_ANSWERS = 10
 MOST_RESTARTS = 2
 """A run that is cut off more often is not begun again: it may be what brings the daemon down."""
 GIVE_WAY_SECONDS = 20.0
@@ -157,14 +156,15 @@ class Runner:
         if any(run.playbook == name and not run.waiting for run in present):
             return True
         try:
-            past, acts = self._store.past(now), self._store.acts(now)
+            past, acts, restarts = self._store.past(now), self._store.acts(now), self._store.restarts(now)
         except StoreError:
             return False
-        target = playbook.target
+        target, urgent = playbook.target, playbook.urgent
         why = (
             self._rails.admit(playbook, target, past, [], now)
-            or self._rails.start(target, past, [], changes=True, stopped=None, now=now)
-            or self._rails.act(kind, acts, mode="act", dry=False, stopped=None, now=now)
+            or self._rails.start(target, past, [], changes=True, stopped=None, now=now, playbook=playbook)
+            or self._rails.act(kind, acts, mode="act", dry=False, stopped=None, now=now, urgent=urgent)
+            or (self._rails.gave_up(restarts, now) if urgent and kind == "restart" else None)
         )
         return why is None
 
@@ -180,7 +180,7 @@ class Runner:
         for run in past:
             until = run.ended + run.target_rest_seconds
             if until > now:
-                cooling[run.target] = max(until, cooling.get(run.target, 0.0))
+                cooling.update({what: max(until, cooling.get(what, 0.0)) for what in run.watched})
         left = self._rails.acts_left(acts, now)
         stuck = {
             entry.kept.ledger.run_id: "; ".join(entry.mind.stuck)
@@ -205,7 +205,8 @@ class Runner:
         entry.urgent = playbook is not None and playbook.urgent
         dry = kept.trigger.dry_run or seen.mode == "observe"
         changes = playbook is not None and playbook.changes and not dry
-        entry.waits = self._why_wait(now, entry, playbook, past, changes=changes, stopped=seen.stopped)
+        stopped = None if kept.trigger.dry_run else seen.stopped
+        entry.waits = self._why_wait(now, entry, playbook, past, changes=changes, stopped=stopped)
         if entry.waits is None and not changes and self._looking() >= MOST_LOOKING:
             entry.waits = f"{MOST_LOOKING} runs are looking already"
         if entry.resolved:
@@ -268,8 +269,8 @@ class Runner:
             entry.mind.free = not any(
                 other.holds and isinstance(other.mind, Run) for other in self._entries if other is not entry
             )
-        if seen.answers or entry.answers:
-            seen = self._heard(entry, seen)
+        if entry.kept.ledger.state == "waiting_approval":
+            seen = replace(seen, held=self._holder(entry))
         while True:
             said = entry.kept.ledger.drain() if entry.mind is None else entry.mind.step(now, seen)
             own: list[Result] = []
@@ -285,22 +286,16 @@ class Runner:
                 break
             # An answer approves one question: not the one that may follow in the same tick.
             seen = replace(seen, results=(*seen.results, *own), answers=())
-        self._rest(entry)
+        if not entry.live:
+            entry.rest()
         return out
 
-    def _heard(self, entry: Entry, seen: Observation) -> Observation:
-        """What a person said to a run: while another one changes something it is kept until that has ended."""
-        run_id = entry.kept.ledger.run_id
-        entry.answers += [answer for answer in seen.answers if answer.run_id == run_id][:MOST_ANSWERS]
-        if self._holder(entry) is not None:
-            return replace(seen, answers=())
-        answers, entry.answers = entry.answers, []
-        return replace(seen, answers=answers)
-
-    def _holder(self, entry: Entry) -> Entry | None:
-        """Who changes something now, so that this one may not."""
-        others = (other for other in self._entries if other is not entry and other.holds)
-        return next((other for other in others if not (entry.urgent and other.yields)), None)
+    def _holder(self, entry: Entry) -> str | None:
+        """Which other run is changing something now, so that this one may not."""
+        for other in self._entries:
+            if other is not entry and other.holds and not (entry.urgent and other.yields):
+                return f"run {other.kept.ledger.run_id} is changing something"
+        return None
 
     def _answer(self, now: float, entry: Entry, command: Command, seen: Observation) -> Result | None:
         """Why an act may not be planned or done, or, for one that is to be done, that it stands in the store."""
@@ -323,10 +318,7 @@ class Runner:
         acts = self._store.acts(now)
         other = self._holder(entry)
         if action.kind != "notify" and not entry.kept.dry and (other is not None or not entry.changes):
-            walking = (
-                f"run {other.kept.ledger.run_id} is changing something" if other else "this run only looks"
-            )
-            return f"{walking}, and one at a time may"
+            return f"{other or 'this run only looks'}, and one at a time may"
         if entry.urgent and action.kind == "restart" and not entry.kept.dry:
             gave_up = self._rails.gave_up(self._store.restarts(now), now)
             if gave_up is not None:
@@ -341,12 +333,6 @@ class Runner:
             now=now,
             urgent=entry.urgent,
         )
-
-    def _rest(self, entry: Entry) -> None:
-        """A walk that has done nothing to its target lets others at it."""
-        kept = entry.kept
-        if not entry.live and not kept.dry and not any(act.touched for act in kept.ledger.acts):
-            kept.memory["target_rest_seconds"] = 0.0
 
     def _save(self) -> None:
         changed = [entry.kept for entry in self._entries if entry.kept.notes]

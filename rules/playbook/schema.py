@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from rules.actions import Action, CaptureKind
+from rules.actions import CHANGED, Action, CaptureKind
 from rules.durations import seconds_of
 from rules.expression import ExpressionError, parse
 from rules.playbook.action_forms import MAX_TEXT, ActionForm, Form, Text, plain
@@ -183,6 +183,12 @@ class Playbook(Form):
             or (isinstance(step, Capture) and step.capture == "msprof")
             for step in self.steps
         )
+
+    @cached_property
+    def may_change(self) -> frozenset[str]:
+        """What its actions may change, besides its target."""
+        kinds = {step.act.kind for step in self.steps if isinstance(step, Act)}
+        return frozenset(CHANGED[kind] for kind in kinds if kind in CHANGED)
 
     @property
     def verify_seconds(self) -> float:

@@ -117,9 +117,11 @@ def test_mode_advise_asks_and_acts_only_on_a_yes(tmp_path: Path) -> None:
         assert "max_num_seqs" in asked["text"]
         assert stand.here.values() == before
         assert stand.driver.asks("run-1-relieve-3")
+        assert stand.here.notices.holds("run-1 asks")
         with pytest.raises(NotFound):
             stand.driver.answer("run-9-relieve-3", yes=True)
         stand.driver.answer("run-1-relieve-3", yes=True)
+        assert not stand.here.notices.holds("run-1 asks")
         with pytest.raises(NotFound):
             stand.driver.answer("run-1-relieve-3", yes=False)
         await stand.ticks(5, 91.0)
@@ -285,6 +287,41 @@ class TestOrder:
             begun = stand.driver.order("hot", {"npu": "3"}, dry_run=False)
             assert begun["state"] == "skipped"
             assert "cool-down" in begun["reason"]
+
+        stand.here.stand.live(story())
+
+    @pytest.mark.parametrize("how", ["paused", "kill switch"])
+    def test_a_dry_run_is_walked_though_nothing_may_be_changed(
+        self, stand: DriverStand, tmp_path: Path, how: str
+    ) -> None:
+        before = stand.here.values()
+
+        async def story() -> None:
+            await stand.ticks(1, 91.0)
+            if how == "paused":
+                stand.modes.pause()
+            else:
+                (tmp_path / "stop").touch()
+            stand.driver.order("hot", {"npu": "3"}, dry_run=True)
+            await stand.ticks(20, 91.0)
+
+        stand.here.stand.live(story())
+        (run,) = stand.runs
+        assert run.state == "skipped"
+        assert "dry run: would have" in (run.reason or "")
+        assert stand.here.values() == before
+
+    def test_the_number_is_that_of_the_order_though_another_run_of_the_playbook_moves_on(
+        self, stand: DriverStand
+    ) -> None:
+        async def story() -> None:
+            await stand.ticks(1, 70.0)
+            stand.driver.order("hot", {"npu": "3"}, dry_run=True)
+            # Its check has waited long enough: it ends in the step that takes the next order.
+            await asyncio.sleep(40.0)
+            begun = stand.driver.order("hot", {"npu": "4"}, dry_run=True)
+            assert begun["run"] == 2
+            assert [run.state for run in stand.runs] == ["inconclusive", "running"]
 
         stand.here.stand.live(story())
 

@@ -65,6 +65,15 @@ playbooks:
 """
 
 
+def test_what_was_changed_is_watched_before_the_engine_is_restarted() -> None:
+    books = read(RESTART.replace("    steps", "    target: npu\n    steps"), "test.yaml")
+    walks = QuietWalks(QuietTimes(RestartSection(window=["02:00-04:00"]), History()), books)
+    walks.fires(Trigger("pieces", "rule", (("npu", "3"),), "f", NOON))
+    inside = NOON + 15 * HOUR
+    assert walks.due(inside, {"engine": inside + 40}) == []
+    assert len(walks.due(inside + 60, {"engine": inside + 40})) == 1
+
+
 def test_alerts_from_outside_that_never_end_are_forgotten_the_oldest_first() -> None:
     walks = QuietWalks(
         QuietTimes(RestartSection(window=["02:00-04:00"]), History()), read(RESTART, "test.yaml")

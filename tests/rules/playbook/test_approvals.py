@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rules.actions import Plan
@@ -143,6 +145,48 @@ def test_a_message_to_people_asks_nobody(store: Store) -> None:
 
 
 NOTIFY = '{kind: notify, arguments: {text: "card ${npu}"}}'
+
+
+@pytest.fixture
+def held(store: Store) -> Stand:
+    """One that asks for two minutes and is approved, while another run changes the engine for five."""
+    stand = Stand(store, limits=Limits(approval_seconds=120))
+    stand.mode = "advise"
+    stand.runner.take([alert()], stand.now)
+    stand.tick(celsius=90, times=3)
+    first = stand.last(AskApproval)
+    stand.mode = "act"
+    stand.runner.take([alert("4", started=1100.0)], stand.now)
+    stand.heat(90.0, npu="4")
+    stand.tick(celsius=90, times=4)
+    assert stand.run().state == "verifying"
+    stand.answers = [Answer(first.run_id, True, "ann", first.call)]
+    return stand
+
+
+def test_who_was_approved_in_time_waits_for_who_changes_and_is_no_question_any_more(held: Stand) -> None:
+    held.tick(celsius=90)
+    assert "relieve approval: approved by ann" in held.lines()
+    assert held.run(0).reason == "approved by ann, waits: run 2 is changing something"
+    assert held.runner.status(held.now).runs[0].question is None
+    for _ in range(65):
+        held.heat(90.0, npu="4")
+        held.tick(celsius=90)
+    assert [run.state for run in held.rows(PlaybookRun)] == ["verifying", "rolled_back"]
+    assert [act.run_id for act in held.of(DoAct)] == [2, 1]
+
+
+def test_a_no_is_heard_at_once(held: Stand) -> None:
+    held.answers = [replace(held.answers[0], yes=False)]
+    held.tick(celsius=90)
+    assert held.run(0).reason == "relieve: declined by ann"
+
+
+def test_an_alert_that_resolves_while_an_approved_one_waits_ends_it(held: Stand) -> None:
+    held.tick(celsius=90)
+    held.runner.resolved("f3", held.now)
+    held.tick(celsius=90)
+    assert held.run(0).state == "skipped"
 
 
 def test_who_waits_for_leave_holds_nobody_up_and_waits_for_who_changes(asking: Stand) -> None:

@@ -251,8 +251,8 @@ class Playbooks(RuleBasedStateMachine):
             for after in runs:
                 if before.ended is None or before.id == after.id or after.started < before.ended:
                     continue
-                if before.target == after.target:
-                    same = before.playbook == after.playbook
+                if before.target == after.target or "engine" in before.memory.get("changed", ()):
+                    same = (before.playbook, before.target) == (after.playbook, after.target)
                     rest = before.memory["rest_seconds" if same else "target_rest_seconds"]
                     changes = after.playbook != "look" and not after.dry_run
                     assert after.started >= before.ended + rest or not (same or changes)

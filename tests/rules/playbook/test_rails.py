@@ -40,6 +40,25 @@ def test_who_changes_waits_for_the_target(changes: bool, ended: float, waits: bo
     assert (reason is not None) == waits
 
 
+@pytest.mark.parametrize(
+    ("changed", "waits"), [({"engine"}, "engine was changed"), ({"host"}, "None"), (set(), "None")]
+)
+def test_what_a_run_about_one_card_did_to_the_engine_holds_up_who_would_change_that(
+    changed: set[str], waits: str
+) -> None:
+    past = [Past("other", "npu 4", 960.0, 200.0, 50.0, frozenset(changed))]
+    for target in ("npu 3", "engine"):
+        reason = RAILS.start(target, past, [], changes=True, stopped=None, now=1000.0, playbook=HOT)
+        assert waits in str(reason)
+    until = RAILS.rest_until(HOT, "npu 3", past, changes=True)
+    assert until == (1010.0 if "engine" in changed else 0.0)
+
+
+def test_its_own_cool_down_is_waited_for_though_the_target_rests_shorter() -> None:
+    past = [Past("hot", "npu 3", 900.0, 7200.0, 360.0)]
+    assert RAILS.rest_until(HOT, "npu 3", past, changes=True) == 8100.0
+
+
 def test_one_at_a_time() -> None:
     present = [Present(7, "other", "engine", waiting=False, holds=True)]
     assert "run 7 (other) is walking" in str(

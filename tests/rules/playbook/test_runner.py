@@ -90,6 +90,9 @@ class TestOneAtATime:
         (_, view) = stand.runner.status(stand.now).runs
         assert view.reason == "run 1 (hot) is walking, and one at a time may change something"
         stand.tick(celsius=80, times=8)
+        (view,) = stand.runner.status(stand.now).runs
+        assert view.reason == "cool-down: engine was changed, and is watched for another 6 min"
+        stand.tick(celsius=80, times=72)
         stand.heat(90.0, npu="4")
         stand.tick(celsius=80)
         assert stand.run().state == "running"
@@ -174,6 +177,14 @@ class TestCoolDown:
         stand.tick(celsius=90)
         assert "cool-down" in str(stand.runner.status(stand.now).runs[0].reason)
 
+    def test_an_alert_waits_for_a_long_one_too(self, store: Store) -> None:
+        stand = Stand(store, playbooks(HOT.replace("30min", "2h")))
+        act(stand)
+        stand.tick(celsius=80, times=8)
+        stand.runner.take([alert(started=2000.0)], stand.now)
+        stand.tick(seconds=60, celsius=90, times=122)
+        assert stand.run().state in ("running", "verifying")
+
     def test_another_playbook_waits_until_the_change_was_watched(self, store: Store) -> None:
         other = HOT.replace("playbooks:", "").replace("name: hot\n    title", "name: other\n    title")
         stand = Stand(store, playbooks(HOT + other))
@@ -183,7 +194,8 @@ class TestCoolDown:
         stand.tick(celsius=90)
         assert stand.run().state == "queued"
         assert "npu 3 was changed" in str(stand.runner.status(stand.now).runs[0].reason)
-        assert stand.runner.status(stand.now).cooling["npu 3"] > stand.now
+        cooling = stand.runner.status(stand.now).cooling
+        assert cooling["npu 3"] == cooling["engine"] > stand.now
         # the alert's window (60 s) and the verification (300 s)
         stand.tick(celsius=90, times=73)
         assert stand.run().state in ("running", "verifying")
@@ -204,7 +216,7 @@ class TestBudget:
         stand = Stand(store, limits=Limits(acts_per_hour=1))
         act(stand)
         assert stand.runner.status(stand.now).acts_left == 0
-        stand.tick(celsius=80, times=8)
+        stand.tick(celsius=80, times=80)
         stand.runner.take([alert("4", started=2000.0)], stand.now)
         stand.heat(90.0, npu="4")
         stand.tick(celsius=80, times=4)

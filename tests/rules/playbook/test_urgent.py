@@ -120,6 +120,7 @@ def test_it_does_not_wait_for_the_rest_after_another_run(world: World) -> None:
     world.queue()
     world.live(90, up=True, queue=10)
     assert world.run().state == "succeeded"
+    assert world.runner.allows("dead", "restart", world.now)
     world.revived(within=20)
 
 
@@ -158,7 +159,26 @@ def test_the_hours_limit_is_for_others(store: Store) -> None:
     world = World(store, Limits(acts_per_hour=2))
     world.queue()
     assert world.runner.status(world.now).acts_left == 0
+    assert world.runner.allows("dead", "restart", world.now)
     world.revived(within=20)
+
+
+def test_a_walk_that_only_looked_holds_up_no_rescue(world: World) -> None:
+    world.live(5, up=True)
+    world.dies()
+    world.live(5, up=True)  # it still answered
+    assert world.run().state == "inconclusive"
+    assert world.runner.allows("dead", "restart", world.now)
+    world.revived(within=20)
+
+
+def test_one_that_has_restarted_rests(world: World) -> None:
+    world.revived(within=20)
+    world.live(60, up=True)
+    assert not world.runner.allows("dead", "restart", world.now)
+    world.dies()
+    world.live(60, up=False)
+    assert world.engine.restarts == 1
 
 
 def test_it_is_started_again_after_minutes_and_left_after_three_times(world: World) -> None:
@@ -167,6 +187,8 @@ def test_it_is_started_again_after_minutes_and_left_after_three_times(world: Wor
         world.live(60, up=True)
         assert world.run().state == "succeeded"
     assert world.runner.status(world.now).gave_up is None
+    world.live(180, up=True)
+    assert not world.runner.allows("dead", "restart", world.now)
     world.dies()
     world.live(400, up=False)
     assert world.engine.restarts == 3
