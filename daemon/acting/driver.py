@@ -351,4 +351,4 @@ def _restarts(playbooks: Mapping[str, Playbook], name: str | None) -> bool:
     if name is None or name not in playbooks:
         return False
     acts = [step.action() for step in playbooks[name].steps if isinstance(step, Act)]
-    return any(act.kind == "restart" and act.arguments.get("when", "now") == "now" for act in acts)
+    return any(act.kind == "restart" and act.arguments.get("when") != "quietest" for act in acts)
