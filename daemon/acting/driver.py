@@ -26,6 +26,7 @@ from rules.playbook.messages import (
     AskApproval,
     Command,
     DoAct,
+    EndProfile,
     Note,
     PlanAct,
     RunChanged,
@@ -243,6 +244,8 @@ class PlaybookDriver:
             match command:
                 case PlanAct() | DoAct() | UndoAct() | TakeCapture():
                     self._workers.begin(command, self._context(command.run_id))
+                case EndProfile():
+                    self._workers.end_profile(command.run_id)
                 case RunChanged():
                     self._changed(command)
                 case Note():
