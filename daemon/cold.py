@@ -135,7 +135,10 @@ class Cold:
 
     @property
     def restart_time(self) -> float | None:
-        """Unix time when a restart was last under way, which is now while one is; None if there was none."""
+        """Unix time when a restart was last under way, which is now while one is; None if there was none.
+
+        One that was refused stopped nothing, and is none once that is known.
+        """
         return self._ended if self.progress is None else self._parts.clock.now()
 
     async def state(self) -> ServerState:
@@ -174,11 +177,15 @@ class Cold:
                 order = replace(await self._order(settings, actor, kind, campaign_id, hot), urgent=urgent)
             except (ServerError, StoreError) as error:
                 return RestartResult("refused", "preflight", str(error))
+            last = self._ended
             self._begins(actor, kind, settings)
             try:
-                return await self._whole(Restart(self._parts, order).run())
+                result = await self._whole(Restart(self._parts, order).run())
             except LockError as error:
-                return RestartResult("refused", "preflight", str(error))
+                result = RestartResult("refused", "preflight", str(error))
+            if result.outcome == "refused":
+                self._ended = last
+            return result
 
     async def undo(self, entries: Sequence[JournalEntry], actor: str, now: float) -> JournalEntry:
         """Take restarts back, newest first, by one restart; see `change.undo.Undo`."""

@@ -13,7 +13,7 @@ ActionKind = Literal[
     "set_knobs",  # hot lane: {knob: value}
     "expand_batch",  # hot lane: {factor}: batch limits by a factor, inside their bounds
     "set_host",  # host lane: {knob: value}
-    "restart",  # cold lane: {settings: {}} over what serves; without settings the same again
+    "restart",  # cold lane: {settings: {}, when: now} over what serves; without settings the same again
     "scale_up",  # the operator's hook or Kubernetes: {replicas: 1}
     "traffic_away",  # the operator's hook or Kubernetes: this replica gets no new requests
     "notify",  # {text}: to every webhook of `rules.webhooks`, and to the page

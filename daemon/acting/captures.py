@@ -37,7 +37,10 @@ class Npus(Protocol):
 
 
 class Captures:
-    """Takes them one at a time; nothing is changed, but a profile makes the engine slower for its time."""
+    """Takes them one at a time; nothing is changed, but a profile makes the engine slower for its time.
+
+    A profile has its turn from whoever asks for it: what only reads does not wait minutes for the end of one.
+    """
 
     def __init__(
         self,
@@ -65,9 +68,9 @@ class Captures:
 
     async def take(self, kind: CaptureKind, seconds: float, now: float) -> Outcome:
         """Record evidence; `seconds` is for how long a profile records."""
+        if kind == "msprof":
+            return await self._msprof(min(max(seconds, LEAST_SECONDS), MOST_SECONDS))
         async with self._turn:
-            if kind == "msprof":
-                return await self._msprof(min(max(seconds, LEAST_SECONDS), MOST_SECONDS))
             try:
                 async with asyncio.timeout(LOOK_SECONDS):
                     look = await self._look(kind, now)

@@ -26,6 +26,7 @@ from rules.playbook.messages import (
     AskApproval,
     Command,
     DoAct,
+    EndProfile,
     Note,
     PlanAct,
     RunChanged,
@@ -248,6 +249,8 @@ class PlaybookDriver:
             match command:
                 case PlanAct() | DoAct() | UndoAct() | TakeCapture():
                     self._workers.begin(command, self._context(command.run_id))
+                case EndProfile():
+                    self._workers.end_profile(command.run_id)
                 case RunChanged():
                     self._changed(command)
                 case Note():
@@ -358,4 +361,4 @@ def _restarts(playbooks: Mapping[str, Playbook], name: str | None) -> bool:
     if name is None or name not in playbooks:
         return False
     acts = [step.action() for step in playbooks[name].steps if isinstance(step, Act)]
-    return any(act.kind == "restart" and act.arguments.get("when", "now") == "now" for act in acts)
+    return any(act.kind == "restart" and act.arguments.get("when") != "quietest" for act in acts)

@@ -9,7 +9,7 @@ ATTEMPTS = 5
 
 
 class DeploymentScale:
-    """A `Scale`; a patch names the version it was made of, so that nobody's change in between is lost."""
+    """A `Scale`; a patch names the version whose count was looked at, so that nobody's scaling in between is lost."""
 
     def __init__(self, api: KubernetesApi, name: str) -> None:
         self._api = api
@@ -19,10 +19,12 @@ class DeploymentScale:
         """How many it is to have; 1 where nobody said, as Kubernetes takes it."""
         return (await self._read())[0]
 
-    async def set_replicas(self, count: int) -> None:
-        """Have it have so many."""
+    async def set_replicas(self, count: int, expected: int) -> None:
+        """See `Scale`; what else changes in the object meanwhile is no reason not to."""
         for _ in range(ATTEMPTS):
-            _, version = await self._read()
+            there, version = await self._read()
+            if there != expected:
+                raise ServerError(f"somebody has scaled to {there} since (it was {expected}): left as it is")
             patch = {"metadata": {"resourceVersion": version}, "spec": {"replicas": count}}
             try:
                 await self._api.patch("Deployment", self._name, patch)

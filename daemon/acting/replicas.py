@@ -30,8 +30,8 @@ class Scale(Protocol):
         """How many it is to have."""
         ...
 
-    async def set_replicas(self, count: int) -> None:
-        """Have it have so many."""
+    async def set_replicas(self, count: int, expected: int) -> None:
+        """Have it have so many, and leave it where it is not to have `expected` any more."""
         ...
 
 
@@ -163,13 +163,7 @@ class ScaleUp:
                 there = await scale.replicas()
                 if there == after:
                     return Outcome(True, f"there are {after} replicas already", {"replicas": there})
-                if there != before:
-                    return Outcome(
-                        False,
-                        f"somebody has scaled to {there} since (it was {before}): left as it is",
-                        {"replicas": there},
-                    )
-                await scale.set_replicas(after)
+                await scale.set_replicas(after, before)
         except ServerError as error:
             return Outcome(False, str(error))
         return Outcome(True, told.format(set=after), {"replicas": after, "before": before})

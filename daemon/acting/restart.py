@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from change.catalogue.knob import Engine
 from change.journal import Journal
@@ -24,7 +24,7 @@ NO_HAND = "nothing here may restart the engine: say how it is started in engine.
 
 
 class RestartEngine:
-    """`restart`: {settings: {}, when: now | quietest}; without settings with the same command again.
+    """`restart`: {settings: {}, when: now | quietest | down}; without settings with the same command again.
 
     An engine that is dead or stalled is restarted in haste, outside any window and budget, as its users wait already.
     """
@@ -52,16 +52,16 @@ class RestartEngine:
         self._timer = timer
 
     async def plan(self, action: Action, context: RunContext, now: float) -> Plan:
-        """Say with what and when; refused without a hand, during another restart, or with a flag that cannot work."""
+        """Say with what and when; refused without a hand, during another restart, or with a flag that cannot work.
+
+        `down` is refused too while the engine serves.
+        """
         cold = self._hand()
         if _when(action) == "quietest":
             self._wait_for_quiet(now)
         if cold.running:
             raise ActionRefused("a restart is under way already: it is waited for, not doubled")
-        try:
-            condition = await self._looked().look(now)
-        except ServerError as error:
-            raise ActionRefused(str(error)) from error
+        condition = await self._look(action, now)
         wanted = await self._asked(cold, action)
         settings = wanted.settings
         problems = await cold.problems(settings) if settings else []
@@ -79,10 +79,7 @@ class RestartEngine:
         cold = self._hand()
         settings = dict((plan.undo or {}).get("settings", {}))
         begun = self._timer()
-        try:
-            condition = await self._looked().look(now)
-        except ServerError as error:
-            raise ActionRefused(str(error)) from error
+        condition = await self._look(action, now)
         result = await cold.restart(
             settings, actor=context.actor, kind="manual", urgent=condition != "serving"
         )
@@ -120,10 +117,17 @@ class RestartEngine:
             raise ActionRefused(NO_HAND)
         return self._cold
 
-    def _looked(self) -> EngineCondition:
+    async def _look(self, action: Action, now: float) -> Condition:
         if self._condition is None:
             raise ActionRefused(NO_HAND)
-        return self._condition
+        try:
+            condition = await self._condition.look(now)
+        except ServerError as error:
+            raise ActionRefused(str(error)) from error
+        if condition == "serving" and _when(action) == "down":
+            # Its page may fail alone, and a step that took long is over by now.
+            raise ActionRefused("it serves: this restart is for an engine that is dead or stalled")
+        return condition
 
     async def _asked(self, cold: Cold, action: Action) -> Asked:
         in_force: Settings = {}
@@ -149,13 +153,11 @@ class RestartEngine:
             )
 
 
-def _when(action: Action) -> Literal["now", "quietest"]:
+def _when(action: Action) -> str:
     when = action.arguments.get("when", "now")
-    if when == "now":
-        return "now"
-    if when == "quietest":
-        return "quietest"
-    raise ActionRefused(f"when is {when!r}: expected now or quietest")
+    if when in ("now", "quietest", "down"):
+        return str(when)
+    raise ActionRefused(f"when is {when!r}: expected now, quietest or down")
 
 
 def _words(settings: Mapping[str, Setting]) -> str:

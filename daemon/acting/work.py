@@ -30,7 +30,8 @@ class Workers:
     """Begins work and hands out what came of it.
 
     Work that is late is told as failed and goes on to its end, as nothing may be cut off in the middle of a change: the
-    next command of its run waits for that. What is late because its turn did not come is not begun any more.
+    next command of its run waits for that. What is late because its turn did not come is not begun any more. A profile
+    changes nothing, and may be ended early.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Workers:
         self._finish_profile = finish_profile_seconds
         self._results: list[Result] = []
         self._last: dict[int, asyncio.Task[None]] = {}
+        self._profiles: dict[int, asyncio.Task[None]] = {}
 
     @property
     def busy(self) -> bool:
@@ -64,7 +66,15 @@ class Workers:
             name=f"run {work.run_id} call {work.call}",
         )
         self._last[work.run_id] = task
+        if isinstance(work, TakeCapture) and work.kind == "msprof":
+            self._profiles[work.run_id] = task
         task.add_done_callback(lambda done: self._over(work.run_id, done))
+
+    def end_profile(self, run_id: int) -> None:
+        """End the profile of a run that gave way, if there is one; nobody is told what came of it."""
+        task = self._profiles.get(run_id)
+        if task is not None:
+            task.cancel()
 
     def results(self) -> list[Result]:
         """What came since the last question, oldest first."""
@@ -145,8 +155,9 @@ class Workers:
         self._heard(work, result)
 
     def _over(self, run_id: int, task: asyncio.Task[None]) -> None:
-        if self._last.get(run_id) is task:
-            del self._last[run_id]
+        for tasks in (self._last, self._profiles):
+            if tasks.get(run_id) is task:
+                del tasks[run_id]
 
 
 def _result(work: Work, *, outcome: Outcome | None = None, refused: str | None = None) -> Result:

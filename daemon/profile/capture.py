@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from change.profiler import Capture, Profiler, ProfilerAbsent, ProfilerError
@@ -14,6 +14,8 @@ from daemon.profile.folders import forget_old, free_bytes, new_folder, size_of
 LOOK_SECONDS = 0.5
 """How often the disk is looked at while something records."""
 START_SECONDS = 60.0
+INTERRUPTED_SECONDS = 5.0
+"""What may be taken to stop where nobody waits for the results any more: an engine that hangs never answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,9 @@ async def _recorded(profiler: Profiler, folder: Path, bounds: Bounds) -> Capture
         began = time.monotonic()
         within = await _until(began + bounds.seconds, profiler, bounds.quota_bytes)
         lasted = time.monotonic() - began
+    except asyncio.CancelledError:
+        bounds = replace(bounds, finish_seconds=min(bounds.finish_seconds, INTERRUPTED_SECONDS))
+        raise
     finally:
         # Also when interrupted: an engine left profiling is slow for everybody. One that is over its quota already
         # must still be told to stop.

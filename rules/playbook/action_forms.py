@@ -90,10 +90,13 @@ class SetHost(Form):
 
 
 class RestartArguments(Form):
-    """Start-up settings that change with the restart; none: the same again. `quietest` waits for a quiet time."""
+    """Start-up settings that change with the restart; none: the same again.
+
+    `quietest` waits for a quiet time; `down` is refused while the engine serves.
+    """
 
     settings: Annotated[dict[SettingName, Scalar], Field(max_length=16)] = {}
-    when: Literal["now", "quietest"] = "now"
+    when: Literal["now", "quietest", "down"] = "now"
 
 
 class Restart(Form):

@@ -152,6 +152,13 @@ class TakeCapture:
 
 
 @dataclass(frozen=True, slots=True)
+class EndProfile:
+    """End a profile that is being recorded for a run: it gives way to one that cannot wait. Nothing answers this."""
+
+    run_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """One line of a run's audit, with the figures it saw: written down already, handed out to be told."""
 
@@ -176,4 +183,4 @@ class RunChanged:
     cause: str | None = None
 
 
-Command = PlanAct | AskApproval | IntendAct | DoAct | UndoAct | TakeCapture | Note | RunChanged
+Command = PlanAct | AskApproval | IntendAct | DoAct | UndoAct | TakeCapture | EndProfile | Note | RunChanged

@@ -13,6 +13,7 @@ from rules.playbook.ledger import Ledger
 from rules.playbook.messages import (
     Answer,
     Command,
+    EndProfile,
     IntendAct,
     Mode,
     Note,
@@ -260,6 +261,7 @@ class Runner:
         elif not other.urgent and not other.restarting:
             why = f"gave way to run {urgent.run_id} ({urgent.playbook})"
             other.kept.ledger.note(now, "state", f"{why}: what no step has verified is put back")
+            other.kept.ledger.out.append(EndProfile(other.kept.ledger.run_id))
             other.mind = Recovery(other.kept.ledger, now, why, gives_way_at=at)
 
     def _walk(self, now: float, entry: Entry, seen: Observation) -> list[Command]:

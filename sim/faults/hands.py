@@ -68,6 +68,7 @@ class SimulatedHands:
                     raise ActionRefused("a start is under way already")
                 if given.get("when") == "quietest" and not self._quiet(now):
                     raise ActionRefused("this restart waits for the quietest window")
+                self._refuse_serving(action)
                 settings = given.get("settings") or {}
                 return _plan(
                     f"restart the engine with {settings}", "engine", {"launch": node.launch_values()}
@@ -85,6 +86,7 @@ class SimulatedHands:
 
     async def act(self, action: Action, plan: Plan, now: float) -> Outcome:
         """See `Hands`."""
+        self._refuse_serving(action)
         self.done.append(action)
         node = self._node
         match action.kind:
@@ -130,6 +132,11 @@ class SimulatedHands:
         return Outcome(True, f"{kind} recorded", {"path": f"captures/{kind}"})
 
     # ------------------------------------------------------------------ inside
+
+    def _refuse_serving(self, action: Action) -> None:
+        serves = not self._node.control.down and not self._node.page_frozen
+        if serves and action.arguments.get("when") == "down":
+            raise ActionRefused("it serves: this restart is for an engine that is dead or stalled")
 
     def _hot_plan(self, asked: Mapping[str, Any]) -> Plan:
         if self._node.control.down:

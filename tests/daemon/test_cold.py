@@ -219,6 +219,7 @@ def test_two_processes_never_restart_one_engine_at_once(bench: Bench, tmp_path: 
         second = await other.restart({"block_size": 32}, actor="b", kind="manual")
         assert (second.outcome, second.phase) == ("refused", "preflight")
         assert "is being changed by a restart" in second.reason
+        assert other.restart_time is None, "one that was refused was never under way"
         assert (await first).outcome == "served"
 
     bench.stand.live(both())

@@ -27,6 +27,8 @@ class Here:
         self.folder = folder / "captures"
         self.seconds: list[float] = []
         self.failure: Exception | None = None
+        self.ends = asyncio.Event()
+        self.ends.set()
         self.npu_smi: str | Exception = "a table of cards"
         self.captures = Captures(
             self.folder,
@@ -40,6 +42,7 @@ class Here:
 
     async def profile(self, seconds: float) -> Capture:
         self.seconds.append(seconds)
+        await self.ends.wait()
         if self.failure is not None:
             raise self.failure
         return Capture("msprof-system", (self.folder / "p",), seconds, 4096)
@@ -128,6 +131,24 @@ def test_a_profile_is_taken_within_its_bounds(tmp_path: Path) -> None:
     assert done.ok
     assert here.seconds == [300.0]
     assert done.figures["folder"] == str(here.folder / "p")
+
+
+def test_evidence_does_not_wait_for_a_profile(tmp_path: Path) -> None:
+    here = Here(tmp_path)
+    here.ends = asyncio.Event()
+
+    async def story() -> Outcome:
+        profile = asyncio.create_task(here.captures.take("msprof", 10.0, NOW))
+        await asyncio.sleep(0)
+        assert here.seconds == [10.0]
+        async with asyncio.timeout(10):
+            done = await here.captures.take("memory", 10.0, NOW)
+        assert not profile.done()
+        here.ends.set()
+        await profile
+        return done
+
+    assert asyncio.run(story()).ok
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tests.daemon.acting.test_driver import RESTART
 from tests.rules.playbook.stand import HOT
 
 AT_ONCE = RESTART.replace(", arguments: {when: quietest}", "")
+RESCUE = RESTART.replace("when: quietest", "when: down")
 
 
 class Guardian:
@@ -67,20 +68,23 @@ def test_a_guardian_that_is_away_is_said_once_and_asked_again() -> None:
     assert not notices.holds("guardian")
 
 
-def test_the_word_to_the_guardian_is_given_in_mode_act_and_not_while_paused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [AT_ONCE, RESCUE], ids=["now", "down"])
+def test_the_word_to_the_guardian_is_given_in_mode_act_and_not_while_paused(
+    tmp_path: Path, text: str
+) -> None:
     told: list[float] = []
 
     async def stay(seconds: float) -> None:
         told.append(seconds)
 
-    stand = DriverStand(tmp_path, AT_ONCE, stay=stay)
+    stand = DriverStand(tmp_path, text, stay=stay)
     stand.here.page_answers()
     stand.live(2)
     assert told == [20.0]
     stand.modes.pause()
     stand.live(1)
     assert told == [20.0, 0.0]
-    watching = DriverStand(tmp_path / "other", AT_ONCE, mode="observe", stay=stay)
+    watching = DriverStand(tmp_path / "other", text, mode="observe", stay=stay)
     watching.here.page_answers()
     watching.live(10)
     assert told == [20.0, 0.0]

@@ -29,7 +29,7 @@ def live(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Replicas:
-    """A scale in memory; `late` changes of somebody else come between two calls."""
+    """A scale in memory."""
 
     def __init__(self, count: int = 1) -> None:
         self.count = count
@@ -41,7 +41,9 @@ class Replicas:
             raise ServerError(self.broken)
         return self.count
 
-    async def set_replicas(self, count: int) -> None:
+    async def set_replicas(self, count: int, expected: int) -> None:
+        if self.count != expected:
+            raise ServerError(f"somebody has scaled to {self.count} since")
         self.count = count
 
     @asynccontextmanager

@@ -156,6 +156,33 @@ def test_a_stalled_engine_is_not_waited_for(here: Here, monkeypatch: pytest.Monk
     assert here.stand.serves(block_size=128)
 
 
+@pytest.mark.parametrize("settings", [{}, {"block_size": 64}], ids=["the same", "others"])
+def test_one_that_serves_is_not_restarted_by_a_rescue(here: Here, settings: dict[str, Any]) -> None:
+    with pytest.raises(ActionRefused, match="it serves"):
+        here.plan(here.deed, "restart", when="down", settings=settings)
+    assert here.stand.server.stops == 0
+
+
+def test_one_that_serves_again_when_its_rescue_begins_is_left_alone(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.page_answers()
+    here.hang(monkeypatch)
+    action, plan = here.plan(here.deed, "restart", when="down")
+    assert "answers nothing" in plan.text
+    monkeypatch.undo()
+    with pytest.raises(ActionRefused, match="it serves"):
+        here.stand.live(here.deed.act(action, plan, RUN, here.now))
+    assert here.stand.server.stops == 0
+
+
+def test_a_rescue_starts_a_dead_engine(here: Here) -> None:
+    here.die()
+    _, done = here.do(here.deed, "restart", when="down")
+    assert done.ok
+    assert here.stand.serves(block_size=128)
+
+
 def test_a_start_that_fails_is_no_success_and_names_its_sign(here: Here) -> None:
     here.stand.server.faults = ["out_of_memory"]
     _, done = here.do(here.deed, "restart", settings={"block_size": 64})
@@ -199,7 +226,7 @@ def test_when_nobody_knows_what_is_quiet_it_is_refused_with_what_to_set(here: He
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"when": "soon"}, "now or quietest"),
+        ({"when": "soon"}, "now, quietest or down"),
         ({"settings": 7}, "names and values"),
         ({"settings": {"a": [1]}}, "a number"),
     ],

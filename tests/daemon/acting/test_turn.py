@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,25 @@ from tests.change.restart.stand import Stand
 from tests.daemon.acting.driver_stand import DriverStand, NoCampaign, PaperCaptures
 
 PLAN = Plan("start one more replica", "service", True, {"hook": "scale_down"})
+PROFILE_AND_RESCUE = """
+playbooks:
+  - name: slow
+    title: Slow
+    description: What takes so long.
+    cooldown: 30min
+    steps:
+      - {name: profile, capture: msprof, seconds: 120}
+      - {name: cause, diagnose: it is in the profile, cause: unknown}
+  - name: dead
+    title: Dead
+    description: Started again.
+    cooldown: 3min
+    urgent: true
+    steps:
+      - {name: evidence, capture: plog}
+      - {name: restart, act: {kind: restart, arguments: {when: down}}, timeout: 1h}
+      - {name: back, verify: npu_temperature_celsius > 0}
+"""
 
 
 class Replicas:
@@ -98,6 +118,51 @@ def test_who_waits_no_longer_than_its_time_has_its_turn(world: World) -> None:
     (result,) = world.live(story)
     assert result.outcome is not None and result.outcome.ok
     assert world.deed.done == ["act of run-2"]
+
+
+def test_a_profile_is_ended_for_what_cannot_wait_for_it(world: World) -> None:
+    async def story() -> None:
+        world.capture(1, 100.0)
+        await asyncio.sleep(1.0)
+        world.workers.end_profile(1)
+        world.act(2, timeout=10.0)
+        await asyncio.sleep(5.0)
+
+    (result,) = world.live(story)
+    assert result.outcome is not None and result.outcome.ok
+    assert world.captures.taken == []
+    assert not world.workers.busy
+
+
+def test_what_only_reads_is_not_ended(world: World) -> None:
+    async def story() -> None:
+        world.capture(2, 5.0, "dmesg")
+        world.workers.end_profile(2)
+        await asyncio.sleep(10.0)
+
+    (result,) = world.live(story)
+    assert result.outcome is not None and result.outcome.ok
+
+
+def test_a_dead_engine_does_not_wait_for_a_profile(tmp_path: Path) -> None:
+    stand = DriverStand(tmp_path, PROFILE_AND_RESCUE)
+    stand.captures = SlowCaptures()
+    stand.begin()
+    server = stand.here.stand.server
+
+    async def story() -> None:
+        stand.fires(playbook="slow")
+        await stand.ticks(5, 50.0)
+        server.run = replace(server.run, ends_at=stand.now, exit_code=-9)
+        server.settle()
+        stand.fires(playbook="dead")
+        await stand.ticks(20, 50.0)
+
+    stand.here.stand.live(story())
+    slow, dead = stand.runs
+    assert (slow.state, stand.captures.taken) == ("abandoned", ["plog"])
+    assert "gave way to run 2" in (slow.reason or "")
+    assert server.starts == 1, (dead.state, dead.reason)
 
 
 def test_an_act_whose_time_was_over_before_its_turn_is_not_done(world: World) -> None:

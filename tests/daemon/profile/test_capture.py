@@ -149,6 +149,27 @@ def test_an_interrupted_recording_stops_the_engines_profiler(tmp_path: Path) -> 
     assert engine.called == ["/start_profile", "/stop_profile"]
 
 
+def test_an_interrupted_recording_does_not_wait_for_an_engine_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.profile.capture.INTERRUPTED_SECONDS", 0.1)
+    engine = Engine(engine_folder(tmp_path), never_stops=True)
+
+    async def scene() -> None:
+        async with engine.client() as client:
+            profiler = EngineProfiler(client, URL, engine.results)
+            running = asyncio.create_task(
+                record(profiler, tmp_path / "captures", Bounds(quota_bytes=1024**2))
+            )
+            await engine.asked.wait()
+            running.cancel()
+            with pytest.raises(ProfilerError, match=r"within 0\.1 s"):
+                await asyncio.wait_for(running, 30)
+
+    asyncio.run(scene())
+    assert engine.called == ["/start_profile", "/stop_profile"]
+
+
 def test_a_disk_without_room_for_the_quota_is_not_begun_on(tmp_path: Path) -> None:
     engine = Engine(engine_folder(tmp_path))
 

@@ -12,6 +12,7 @@ import rules
 from collectors.sample import labels
 from rules.actions import Action, Outcome, Plan
 from rules.playbook.load import load
+from rules.playbook.messages import EndProfile, TakeCapture
 from rules.playbook.rails import Limits
 from rules.playbook.recovery import LOAD_SECONDS
 from rules.playbook.undoing import SLOW_SECONDS
@@ -30,6 +31,13 @@ playbooks:
       - {name: away, act: {kind: traffic_away}, timeout: 20s}
       - {name: expand, act: {kind: set_knobs, arguments: {max_num_seqs: x1.5}}, timeout: 20s}
       - {name: shorter, verify: q < 50, for: 60s, within: 20min}
+  - name: slow
+    title: Slow
+    description: What takes so long.
+    cooldown: 45min
+    steps:
+      - {name: trace, capture: msprof, seconds: 60}
+      - {name: cause, diagnose: it is in the profile, cause: unknown}
   - name: dead
     title: Dead
     description: Started again.
@@ -137,6 +145,16 @@ def test_it_ends_who_verifies_and_that_is_put_back_once_the_engine_serves(world:
     assert "gave way to run 2 (dead)" in queue.reason
     assert world.engine.replicas_away == 0
     assert world.engine.values == world.engine.first
+
+
+def test_a_profile_of_who_gives_way_is_ended(world: World) -> None:
+    world.lost.add(TakeCapture)
+    world.runner.take([alert(playbook="slow", fingerprint="s")], world.now)
+    world.live(30, up=True)
+    assert world.of(EndProfile) == []
+    world.revived(within=20)
+    assert world.of(EndProfile) == [EndProfile(1)]
+    assert world.rows(PlaybookRun)[0].state == "abandoned"
 
 
 def test_what_can_be_put_back_at_once_is_before_it_begins(world: World) -> None:

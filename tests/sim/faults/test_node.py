@@ -143,6 +143,16 @@ def test_a_restart_mends_what_ends_with_the_processes(name: FaultName, variant: 
     assert node.running > 0
 
 
+@pytest.mark.parametrize("name", ["stall", "dead_engine"])
+def test_a_rescue_restarts_an_engine_that_is_down_and_none_that_serves(name: FaultName) -> None:
+    rescue = Action("restart", {"when": "down"})
+    node = ill(name, after=300.0)
+    assert done(node, rescue, then=60.0).ok
+    assert mended(node)
+    with pytest.raises(ActionRefused, match="it serves"):
+        done(node, rescue)
+
+
 @pytest.mark.parametrize("variant", ["start", "long_prompts"])
 def test_memory_that_does_not_suffice_is_not_mended_by_the_same_start(variant: str) -> None:
     node = ill("oom_at_load", variant)
