@@ -95,6 +95,13 @@ def test_hot_and_cold_in_one_order_restart_first(bench: Bench) -> None:
     assert [step["lane"] for step in back["rollbacks"]] == ["hot", "cold"]
 
 
+def test_what_is_refused_after_the_restart_does_not_hide_the_restart(bench: Bench) -> None:
+    done = bench.apply(block_size=64, batch_max_tokens=1)
+    assert (done["outcome"], done["restart"]["outcome"]) == ("stopped", "done")
+    assert "the engine was restarted, but batch_max_tokens could not be set" in done["reason"]
+    assert bench.stand.serves(block_size=64)
+
+
 def test_beyond_its_ceiling_a_hot_knob_is_a_flag(bench: Bench) -> None:
     bench.stand.restart(batch_max_tokens=1024)
     assert bench.apply(batch_max_tokens=512)["lane"] == "hot"

@@ -204,7 +204,7 @@ def undo_hot(stand: Stand) -> Undo:
 
 def back(stand: Stand, n: int, **more: Undo) -> list[JournalEntry]:
     lanes = {"hot": undo_hot(stand), "cold": undo_restarts(stand.parts), **more}
-    return stand.live(
+    done, stopped = stand.live(
         roll_back(
             stand.journal,
             stand.node.control.boot_id,
@@ -214,6 +214,8 @@ def back(stand: Stand, n: int, **more: Undo) -> list[JournalEntry]:
             now=stand.clock.now,
         )
     )
+    assert stopped is None
+    return done
 
 
 def test_a_rollback_takes_changes_back_in_order_across_the_lanes() -> None:
