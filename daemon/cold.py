@@ -15,10 +15,10 @@ from change.lock import LockError
 from change.restart.command import plain
 from change.restart.order import Mismatch, RestartOrder, RestartResult
 from change.restart.parts import Parts
-from change.restart.record import good_of
+from change.restart.record import last_good
 from change.restart.recovery import recover
 from change.restart.restart import Restart
-from change.restart.roll_back import order_back, undo_restarts
+from change.restart.roll_back import differs, order_back, undo_restarts
 from change.restart.way_back import answers
 from change.server import LaunchCommand, ServerError, ServerState, Settings
 from change.steps import ChangeRefused
@@ -172,7 +172,7 @@ class Cold:
         async with self._turn:
             try:
                 order = replace(await self._order(settings, actor, kind, campaign_id, hot), urgent=urgent)
-            except (ServerError, StoreError) as error:
+            except (ServerError, StoreError, ChangeRefused) as error:
                 return RestartResult("refused", "preflight", str(error))
             self._begins(actor, kind, settings)
             try:
@@ -247,21 +247,30 @@ class Cold:
     async def _take_back_unproven(self, now: float) -> list[JournalEntry]:
         """Roll back the newest restart if it is a promotion that was not seen through its probation.
 
-        What a person restarted on purpose since stands. One attempt: if what was promoted comes up again in its
-        place, a person is told by the restart itself.
+        What a person restarted on purpose since stands, by Trimtab or without it. One attempt: if what was promoted
+        comes up again in its place, a person is told by the restart itself.
         """
         newest = next(iter(self._standing()[::-1]), None)
         if newest is None or newest.kind != "promotion" or newest.campaign_id is None:
             return []
         if self._parts.journal.campaign_promoted(newest.campaign_id):
             return []
+        try:
+            why = differs([newest], plain(await self._parts.server.command()))
+        except ServerError as error:
+            raise ChangeRefused(str(error)) from error
+        if why is not None:
+            self._notices.say(
+                f"recovered {newest.id}",
+                f"a promotion whose probation broke off is left alone: {why}",
+                "info",
+            )
+            return []
         self._begins()
         return [await self._whole(undo_restarts(self._parts)([newest], "recovery", now))]
 
     async def _command(self, settings: Settings) -> LaunchCommand:
-        known = plain(await self._parts.server.command())
-        trials = self._parts.journal.open_entries("cold")
-        good = good_of(trials[-1], known).command if trials else known
+        good = last_good(self._parts.journal, plain(await self._parts.server.command()))
         return await self._catalogue.render(good, settings)
 
     async def _whole(self, work: Coroutine[Any, Any, T]) -> T:

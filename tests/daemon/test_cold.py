@@ -155,6 +155,21 @@ def test_what_a_process_before_left_half_done_is_ended_once_at_the_start(bench: 
     assert bench.stand.server.starts == starts
 
 
+def test_a_promotion_that_nobody_saw_through_is_taken_back_unless_somebody_else_restarted(
+    bench: Bench,
+) -> None:
+    bench.stand.live(
+        bench.lane.restart({"block_size": 64}, actor="campaign 1", kind="promotion", campaign_id=1)
+    )
+    his = bench.stand.somebody_starts(max_num_seqs=64)
+    starts = bench.stand.server.starts
+    again = Cold(bench.stand.parts, PlainCatalogue(), bench.notices)
+    bench.stand.live(again.tick(0.0))
+    assert (bench.stand.server.run.command, bench.stand.server.starts) == (his, starts)
+    (said,) = (notice.text for notice in bench.notices.standing() if notice.key.startswith("recovered"))
+    assert "left alone: somebody else restarted the engine" in said
+
+
 def test_a_restart_goes_on_to_its_end_when_who_ordered_it_goes_away(bench: Bench) -> None:
     async def leave() -> None:
         order = asyncio.create_task(bench.lane.restart({"block_size": 64}, actor="operator", kind="manual"))
