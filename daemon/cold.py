@@ -108,6 +108,8 @@ class Cold:
         self._before = before
         self._turn = asyncio.Lock()
         self._unfinished = True
+        self._worked = False
+        """Whether there was a restart since the last tick, which may have left its entry open."""
         self._progress: Progress | None = None
         self._ended: float | None = None
         self._parts = replace(
@@ -187,12 +189,17 @@ class Cold:
             return await self._whole(undo_restarts(self._parts)(entries, actor, now))
 
     async def tick(self, now: float) -> None:
-        """End what a process before this one left half done, until it is ended; later calls do nothing.
+        """End what a process before this one or an order of this one left half done, until it is ended.
 
-        A promotion whose campaign did not end with it is taken back. A trial or a probation of a campaign that runs
-        here is left alone: call `look_again` when one broke off.
+        Later calls do nothing. A promotion whose campaign did not end with it is taken back. A trial or a probation of
+        a campaign that runs here is left alone: call `look_again` when one broke off.
         """
-        if not self._unfinished or self._turn.locked():
+        if self._turn.locked():
+            return
+        if self._worked:
+            self._unfinished = self._unfinished or self._left_open()
+            self._worked = False
+        if not self._unfinished:
             return
         async with self._turn:
             self._progress = None
@@ -279,7 +286,18 @@ class Cold:
         task.add_done_callback(lambda _: self._is_over())
         return await asyncio.shield(task)
 
+    def _left_open(self) -> bool:
+        """Whether a restart could not be brought to its end, so that no other may begin; a trial that serves is none.
+
+        What is of a campaign is ended with it: its promotion is on probation, and would be taken back.
+        """
+        return any(
+            entry.campaign_id is None and (entry.kind != "trial" or entry.state != "verified")
+            for entry in self._parts.journal.open_entries("cold")
+        )
+
     def _is_over(self) -> None:
+        self._worked = True
         if self._progress is not None:
             self._ended = self._parts.clock.now()
         self._notices.over("restart", "the restart is over")

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from change.lock import EngineLock
+from change.restart.command import plain
 from change.restart.order import ColdLane, Mismatch
 from change.restart.parts import different
-from change.server import LaunchCommand, Settings
+from change.server import LaunchCommand, ServerError, Settings
 from change.steps import ChangeRefused
 from daemon.cold import Cold, Progress
 from daemon.notices import Notices
@@ -168,6 +169,33 @@ def test_a_promotion_that_nobody_saw_through_is_taken_back_unless_somebody_else_
     assert (bench.stand.server.run.command, bench.stand.server.starts) == (his, starts)
     (said,) = (notice.text for notice in bench.notices.standing() if notice.key.startswith("recovered"))
     assert "left alone: somebody else restarted the engine" in said
+
+
+def test_a_restart_that_could_not_be_kept_is_completed_at_the_next_look(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, cold = bench.stand.server, bench.cold
+    bench.stand.live(cold.tick(0.0))
+    keep = server.keep
+
+    async def fail(command: LaunchCommand) -> None:
+        monkeypatch.setattr(server, "keep", keep)
+        raise ServerError("launch.json: cannot be kept: disk full")
+
+    monkeypatch.setattr(server, "keep", fail)
+    bench.apply(block_size=64)
+    assert [entry.state for entry in bench.stand.entries()] == ["verified"]
+    bench.stand.live(cold.tick(0.0))
+    assert [entry.outcome for entry in bench.stand.entries()] == ["done"]
+    assert (server.kept, server.starts) == (plain(server.run.command), 1)
+    assert bench.apply(block_size=32)["outcome"] == "done"
+
+
+def test_a_trial_that_serves_is_left_to_its_campaign(bench: Bench) -> None:
+    bench.stand.live(bench.cold.tick(0.0))
+    bench.stand.live(bench.lane.restart({"block_size": 64}, actor="campaign 1", kind="trial", campaign_id=1))
+    bench.stand.live(bench.cold.tick(0.0))
+    assert bench.stand.serves(block_size=64)
 
 
 def test_a_restart_goes_on_to_its_end_when_who_ordered_it_goes_away(bench: Bench) -> None:
