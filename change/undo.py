@@ -7,8 +7,12 @@ from itertools import groupby
 from typing import Any
 
 from change.catalogue.knob import Lane
+from change.engine import EngineError
+from change.host import HostError
 from change.journal import Journal
+from change.lock import LockError
 from change.steps import ChangeRefused
+from store import StoreError
 from store.models import JournalEntry
 
 Undo = Callable[[Sequence[JournalEntry], str, float], Coroutine[Any, Any, JournalEntry]]
@@ -25,12 +29,13 @@ async def roll_back(
     actor: str,
     now: Callable[[], float],
     host_boot_id: str | None = None,
-) -> list[JournalEntry]:
+) -> tuple[list[JournalEntry], str | None]:
     """Take back the last `n` changes that stand, newest first; neighbours of one lane go together.
 
     `host_boot_id` is the boot of the host, if its lane can be undone here. Stops at the first that does not go back, so
-    that nothing older is taken back before something newer. Raises `ChangeRefused` if fewer stand, or if a lane among
-    them has no way back here: then nothing was done.
+    that nothing older is taken back before something newer; returns what was done, and why a later step could not be
+    begun, None if all were. Raises `ChangeRefused` if fewer stand, or if a lane among them has no way back here, and
+    what the first step raises: then nothing was done.
     """
     if n < 1:
         raise ChangeRefused(f"{n} changes to take back: expected 1 or more")
@@ -45,11 +50,16 @@ async def roll_back(
         )
     done: list[JournalEntry] = []
     for lane, group in groupby(last, key=_lane):
-        entry = await undo[lane](list(group), actor, now())
+        try:
+            entry = await undo[lane](list(group), actor, now())
+        except (ChangeRefused, EngineError, HostError, LockError, StoreError) as error:
+            if not done:
+                raise
+            return done, str(error)
         done.append(entry)
         if entry.outcome != "done":
             break
-    return done
+    return done, None
 
 
 def _lane(entry: JournalEntry) -> Lane:

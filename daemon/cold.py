@@ -15,10 +15,10 @@ from change.lock import LockError
 from change.restart.command import plain
 from change.restart.order import Mismatch, RestartOrder, RestartResult
 from change.restart.parts import Parts
-from change.restart.record import good_of
+from change.restart.record import last_good
 from change.restart.recovery import recover
 from change.restart.restart import Restart
-from change.restart.roll_back import order_back, undo_restarts
+from change.restart.roll_back import differs, order_back, undo_restarts
 from change.restart.way_back import answers
 from change.server import LaunchCommand, ServerError, ServerState, Settings
 from change.steps import ChangeRefused
@@ -108,6 +108,8 @@ class Cold:
         self._before = before
         self._turn = asyncio.Lock()
         self._unfinished = True
+        self._worked = False
+        """Whether there was a restart since the last tick, which may have left its entry open."""
         self._progress: Progress | None = None
         self._ended: float | None = None
         self._parts = replace(
@@ -175,7 +177,7 @@ class Cold:
         async with self._turn:
             try:
                 order = replace(await self._order(settings, actor, kind, campaign_id, hot), urgent=urgent)
-            except (ServerError, StoreError) as error:
+            except (ServerError, StoreError, ChangeRefused) as error:
                 return RestartResult("refused", "preflight", str(error))
             last = self._ended
             self._begins(actor, kind, settings)
@@ -194,12 +196,17 @@ class Cold:
             return await self._whole(undo_restarts(self._parts)(entries, actor, now))
 
     async def tick(self, now: float) -> None:
-        """End what a process before this one left half done, until it is ended; later calls do nothing.
+        """End what a process before this one or an order of this one left half done, until it is ended.
 
-        A promotion whose campaign did not end with it is taken back. A trial or a probation of a campaign that runs
-        here is left alone: call `look_again` when one broke off.
+        Later calls do nothing. A promotion whose campaign did not end with it is taken back. A trial or a probation of
+        a campaign that runs here is left alone: call `look_again` when one broke off.
         """
-        if not self._unfinished or self._turn.locked():
+        if self._turn.locked():
+            return
+        if self._worked:
+            self._unfinished = self._unfinished or self._left_open()
+            self._worked = False
+        if not self._unfinished:
             return
         async with self._turn:
             self._progress = None
@@ -254,21 +261,30 @@ class Cold:
     async def _take_back_unproven(self, now: float) -> list[JournalEntry]:
         """Roll back the newest restart if it is a promotion that was not seen through its probation.
 
-        What a person restarted on purpose since stands. One attempt: if what was promoted comes up again in its
-        place, a person is told by the restart itself.
+        What a person restarted on purpose since stands, by Trimtab or without it. One attempt: if what was promoted
+        comes up again in its place, a person is told by the restart itself.
         """
         newest = next(iter(self._standing()[::-1]), None)
         if newest is None or newest.kind != "promotion" or newest.campaign_id is None:
             return []
         if self._parts.journal.campaign_promoted(newest.campaign_id):
             return []
+        try:
+            why = differs([newest], plain(await self._parts.server.command()))
+        except ServerError as error:
+            raise ChangeRefused(str(error)) from error
+        if why is not None:
+            self._notices.say(
+                f"recovered {newest.id}",
+                f"a promotion whose probation broke off is left alone: {why}",
+                "info",
+            )
+            return []
         self._begins()
         return [await self._whole(undo_restarts(self._parts)([newest], "recovery", now))]
 
     async def _command(self, settings: Settings) -> LaunchCommand:
-        known = plain(await self._parts.server.command())
-        trials = self._parts.journal.open_entries("cold")
-        good = good_of(trials[-1], known).command if trials else known
+        good = last_good(self._parts.journal, plain(await self._parts.server.command()))
         return await self._catalogue.render(good, settings)
 
     async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
@@ -277,7 +293,18 @@ class Cold:
         task.add_done_callback(lambda _: self._is_over())
         return await asyncio.shield(task)
 
+    def _left_open(self) -> bool:
+        """Whether a restart could not be brought to its end, so that no other may begin; a trial that serves is none.
+
+        What is of a campaign is ended with it: its promotion is on probation, and would be taken back.
+        """
+        return any(
+            entry.campaign_id is None and (entry.kind != "trial" or entry.state != "verified")
+            for entry in self._parts.journal.open_entries("cold")
+        )
+
     def _is_over(self) -> None:
+        self._worked = True
         if self._progress is not None:
             self._ended = self._parts.clock.now()
         self._notices.over("restart", "the restart is over")

@@ -13,20 +13,25 @@ from change.catalogue.index import HOT_KNOBS
 from change.catalogue.knob import Lane
 from change.engine import EngineControl, EngineError, EngineUnreachable
 from change.journal import Journal
-from change.lock import EngineLock
+from change.lock import EngineLock, LockError
 from change.server import Setting, Settings
 from change.steps import ChangeRefused
 from change.undo import Undo, roll_back
 from daemon.cold import Cold, refused
 from daemon.host_lane import HostLane
+from store import StoreError
 from store.models import JournalEntry
+
+STOPPED = "stopped"
+"""The outcome of an order whose first steps were made, and a later one was not begun or failed."""
 
 
 class Orders:
     """Carries out orders on one engine, through its journal and under its lock.
 
     Every order raises `ChangeRefused`, `LockError` or `JournalUnwritable` when nothing was done, and
-    `EngineError` when the engine failed.
+    `EngineError` when the engine failed. One of several steps that fails so after the first says what was done instead:
+    its `outcome` is `stopped`, its `reason` why.
     """
 
     def __init__(
@@ -53,17 +58,26 @@ class Orders:
     async def apply(
         self, values: Settings, actor: str, now: float, *, restart: bool = False
     ) -> dict[str, Any]:
-        """Apply knob values for good; those that need a restart only with `restart`, and before the others."""
+        """Apply knob values for good; those that need a restart only with `restart`, and before the others.
+
+        `restart` has the outcome of the restart, if there are others.
+        """
         hot, cold = await self._lanes(values, restart)
         restarted: dict[str, Any] | None = None
         if cold:
             restarted = await self._restart(cold, actor)
             if not hot or restarted["outcome"] != "done":
                 return restarted
-        lock = await self._lock(actor)
-        entry = await changes.change(
-            self._control, self._journal, hot, kind="manual", actor=actor, now=now, lock=lock
-        )
+        try:
+            lock = await self._lock(actor)
+            entry = await changes.change(
+                self._control, self._journal, hot, kind="manual", actor=actor, now=now, lock=lock
+            )
+        except (ChangeRefused, EngineError, LockError, StoreError) as error:
+            if restarted is None:
+                raise
+            reason = f"the engine was restarted, but {', '.join(hot)} could not be set: {error}"
+            return restarted | {"outcome": STOPPED, "reason": reason, "restart": restarted}
         return outcome(entry) | ({} if restarted is None else {"restart": restarted})
 
     async def rollback(self, n: int, actor: str, now: float) -> dict[str, Any]:
@@ -79,7 +93,7 @@ class Orders:
             self._journal.note_launch(state, now)
         # What a step takes is not known beforehand: those after a restart are written later than `now`.
         begun = time.monotonic()
-        done = await roll_back(
+        done, stopped = await roll_back(
             self._journal,
             boot_id,
             n,
@@ -88,8 +102,10 @@ class Orders:
             now=lambda: now + time.monotonic() - begun,
             host_boot_id=None if self._host is None else self._host.boot_id(),
         )
-        last = outcome(done[-1])
-        return last if len(done) == 1 else last | {"rollbacks": [outcome(entry) for entry in done]}
+        steps = [outcome(entry) for entry in done]
+        if stopped is not None:
+            return steps[-1] | {"outcome": STOPPED, "reason": stopped, "rollbacks": steps}
+        return steps[-1] if len(steps) == 1 else steps[-1] | {"rollbacks": steps}
 
     async def _undo_hot(self, entries: Sequence[JournalEntry], actor: str, now: float) -> JournalEntry:
         lock = await self._lock(actor)

@@ -13,6 +13,7 @@ from change.clock import Clock
 from change.engine import EngineControl, EngineError
 from change.journal import Journal
 from change.restart.order import ColdLane, RestartResult
+from change.server import ServerError
 from daemon.cold_memory import cold_past
 from daemon.gauges import Gauges
 from daemon.held_values import HeldValues
@@ -250,7 +251,7 @@ class OuterTuning:
             cold = await self._lane.settings()
             past = cold_past(self._store, self._engine, state.engine_version)
             self._ledger.open(state, now, self.settings, self.slo, self.outer, cold)
-        except (EngineError, StoreError) as error:
+        except (EngineError, ServerError, StoreError) as error:
             self.report = {"decision": "aborted", "winner": None, "reasons": [str(error)]}
             return
         self._boot_id = state.boot_id

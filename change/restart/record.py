@@ -10,7 +10,7 @@ from change.engine import Values
 from change.journal import Journal
 from change.restart import command as commands
 from change.restart.hot_values import Proved
-from change.server import LaunchCommand, ProcessMark, Settings
+from change.server import LaunchCommand, ProcessMark, ServerError, Settings
 from store.models import JournalEntry
 
 
@@ -68,6 +68,29 @@ def proved_of(entry: JournalEntry) -> Proved | None:
 def command_of(entry: JournalEntry, known: LaunchCommand) -> LaunchCommand:
     """The command an entry wanted. Raises `ServerError`."""
     return commands.read(entry.change["command"], known)
+
+
+def made(entry: JournalEntry, serves: LaunchCommand) -> bool:
+    """Whether a command is the one an entry wanted."""
+    return _is(entry.change["command"], serves)
+
+
+def ours(entries: Sequence[JournalEntry], serves: LaunchCommand) -> bool:
+    """Whether a command is one that an entry wanted or goes back to: any other is somebody else's."""
+    return any(made(entry, serves) or _is(entry.undo["command"], serves) for entry in entries)
+
+
+def last_good(journal: Journal, known: LaunchCommand) -> LaunchCommand:
+    """What settings go over: what a trial took the place of, else what serves (`known`). Raises `ServerError`."""
+    trials = journal.open_entries("cold")
+    return good_of(trials[-1], known).command if trials else known
+
+
+def _is(kept: Mapping[str, Any], serves: LaunchCommand) -> bool:
+    try:
+        return commands.same(commands.read(kept, serves), serves)
+    except ServerError:  # it lacks a secret that the other has
+        return False
 
 
 def processes_of(entry: JournalEntry) -> tuple[ProcessMark, ...]:

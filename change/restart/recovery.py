@@ -1,7 +1,8 @@
 """After a crash of the daemon in the middle of a restart: the engine ends on what is known to be good.
 
 Whatever the point of the crash, and as often as it happens again in here: the journal's entries stay open until the
-engine serves, and every step may be repeated.
+engine serves, and every step may be repeated. An engine that somebody else started with a command of his own is left
+alone, and the entries are closed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from change.restart.end import attend
 from change.restart.gate import Keeper
 from change.restart.locks import RestartLocks
 from change.restart.parts import Parts, PhaseFailed
-from change.restart.record import command_of, evidence, good_of, processes_of
+from change.restart.record import command_of, evidence, good_of, ours, processes_of
 from change.restart.way_back import NOTHING, end_failed, give_up, open_gate, serves_on, start_good
 from change.server import LaunchCommand, ServerState
 from store.models import JournalEntry
@@ -65,16 +66,20 @@ class _Recovery:
         entry = unfinished[-1]
         state = await parts.server.look()
         known = plain(await parts.server.command())
-        wanted = command_of(entry, known)
         if entry.state == "intended" and state.running and state.identity == entry.change.get("identity"):
             await self._open_if_closed()
             self._close(entry, "recovered", "left intended by a crash: nothing was stopped")
             return unfinished[:-1]
+        if (state.running or state.starting) and not ours(unfinished, known):
+            for each in reversed(unfinished):
+                self._close(each, "recovered", "somebody else's command serves: it is left alone")
+            return []
         if await self._untouched(entry, known, state):
             self._close(
                 entry, "recovered", "left applied by a crash: the engine was not stopped, and serves on"
             )
             return unfinished[:-1]
+        wanted = command_of(entry, known)
         proved = entry.state == "verified" and (entry.kind != "trial" or self._home(entry, known))
         if proved and state.running and same(known, wanted) and await self._well():
             await self._complete(entry, wanted)

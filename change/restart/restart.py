@@ -23,7 +23,16 @@ from change.restart.locks import RestartLocks
 from change.restart.order import Outcome, Phase, RestartOrder, RestartResult
 from change.restart.parts import Parts, PhaseFailed
 from change.restart.preflight import objections
-from change.restart.record import Good, evidence, good_of, proved_now, proved_of, written_change, written_good
+from change.restart.record import (
+    Good,
+    evidence,
+    good_of,
+    ours,
+    proved_now,
+    proved_of,
+    written_change,
+    written_good,
+)
 from change.restart.way_back import NOTHING, end_failed, give_up, open_gate, serves_on, start_good
 from change.server import LaunchCommand, ProcessMark, ServerError, ServerState
 from store import StoreError
@@ -105,6 +114,12 @@ class Restart:
             parts.journal.note_launch(boot, parts.clock.now())
         self._boot_id = "" if boot is None else boot.boot_id
         if unfinished:
+            if (state.running or state.starting) and not ours(unfinished, now_command):
+                raise PhaseFailed(
+                    "preflight",
+                    "somebody else restarted the engine with a command of his own while a trial served: "
+                    f"entry {unfinished[-1].id} is closed first",
+                )
             self._trial = unfinished[-1]
             return good_of(self._trial, now_command)
         settings = parts.judges.settings(now_command)

@@ -27,7 +27,7 @@ from daemon.commands.output import print_json, remark, text
 from daemon.config import Config
 from daemon.errors import BAD, USAGE, UserError
 from daemon.notices import Notices
-from daemon.orders import Orders
+from daemon.orders import STOPPED, Orders
 from rules.yaml_reading import YamlMistake, parse
 from store import open_store
 
@@ -189,7 +189,7 @@ def _values(file: str, restart: bool) -> dict[str, Setting]:
 def _show(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(result)
-    else:
+    elif result["outcome"] != STOPPED:
         print(f"change {result['entry']} is {result['outcome']}: {text(result['requested'])}")
         if result.get("effective") is not None:
             print(f"in effect: {text(result['effective'])}")
@@ -200,7 +200,8 @@ def _show(result: dict[str, Any], as_json: bool) -> None:
         print(f"users waited {result['down_seconds']:.1f} s{own}")
     if result["outcome"] != "done":
         # A restart's reason says itself what serves now, if anything does.
-        what = "" if result.get("lane") == "cold" else "the engine was put back: "
+        spoken = result.get("lane") == "cold" or result["outcome"] == STOPPED
+        what = "" if spoken else "the engine was put back: "
         remark(f"{what}{result['reason']}")
         raise typer.Exit(BAD)
 

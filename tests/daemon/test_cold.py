@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from change.lock import EngineLock
+from change.restart.command import plain
 from change.restart.order import ColdLane, Mismatch
 from change.restart.parts import different
-from change.server import LaunchCommand, Settings
+from change.server import LaunchCommand, ServerError, Settings
 from change.steps import ChangeRefused
 from daemon.cold import Cold, Progress
 from daemon.notices import Notices
@@ -95,6 +96,13 @@ def test_hot_and_cold_in_one_order_restart_first(bench: Bench) -> None:
     assert [step["lane"] for step in back["rollbacks"]] == ["hot", "cold"]
 
 
+def test_what_is_refused_after_the_restart_does_not_hide_the_restart(bench: Bench) -> None:
+    done = bench.apply(block_size=64, batch_max_tokens=1)
+    assert (done["outcome"], done["restart"]["outcome"]) == ("stopped", "done")
+    assert "the engine was restarted, but batch_max_tokens could not be set" in done["reason"]
+    assert bench.stand.serves(block_size=64)
+
+
 def test_beyond_its_ceiling_a_hot_knob_is_a_flag(bench: Bench) -> None:
     bench.stand.restart(batch_max_tokens=1024)
     assert bench.apply(batch_max_tokens=512)["lane"] == "hot"
@@ -146,6 +154,48 @@ def test_what_a_process_before_left_half_done_is_ended_once_at_the_start(bench: 
     starts = bench.stand.server.starts
     bench.stand.live(again.tick(0.0))
     assert bench.stand.server.starts == starts
+
+
+def test_a_promotion_that_nobody_saw_through_is_taken_back_unless_somebody_else_restarted(
+    bench: Bench,
+) -> None:
+    bench.stand.live(
+        bench.lane.restart({"block_size": 64}, actor="campaign 1", kind="promotion", campaign_id=1)
+    )
+    his = bench.stand.somebody_starts(max_num_seqs=64)
+    starts = bench.stand.server.starts
+    again = Cold(bench.stand.parts, PlainCatalogue(), bench.notices)
+    bench.stand.live(again.tick(0.0))
+    assert (bench.stand.server.run.command, bench.stand.server.starts) == (his, starts)
+    (said,) = (notice.text for notice in bench.notices.standing() if notice.key.startswith("recovered"))
+    assert "left alone: somebody else restarted the engine" in said
+
+
+def test_a_restart_that_could_not_be_kept_is_completed_at_the_next_look(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, cold = bench.stand.server, bench.cold
+    bench.stand.live(cold.tick(0.0))
+    keep = server.keep
+
+    async def fail(command: LaunchCommand) -> None:
+        monkeypatch.setattr(server, "keep", keep)
+        raise ServerError("launch.json: cannot be kept: disk full")
+
+    monkeypatch.setattr(server, "keep", fail)
+    bench.apply(block_size=64)
+    assert [entry.state for entry in bench.stand.entries()] == ["verified"]
+    bench.stand.live(cold.tick(0.0))
+    assert [entry.outcome for entry in bench.stand.entries()] == ["done"]
+    assert (server.kept, server.starts) == (plain(server.run.command), 1)
+    assert bench.apply(block_size=32)["outcome"] == "done"
+
+
+def test_a_trial_that_serves_is_left_to_its_campaign(bench: Bench) -> None:
+    bench.stand.live(bench.cold.tick(0.0))
+    bench.stand.live(bench.lane.restart({"block_size": 64}, actor="campaign 1", kind="trial", campaign_id=1))
+    bench.stand.live(bench.cold.tick(0.0))
+    assert bench.stand.serves(block_size=64)
 
 
 def test_a_restart_goes_on_to_its_end_when_who_ordered_it_goes_away(bench: Bench) -> None:

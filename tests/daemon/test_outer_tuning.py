@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from change.server import ServerError, Settings
 from daemon.cold_memory import cold_past
 from daemon.headless import START, outer_campaign
 from sim.cold_story import HONOURED
@@ -235,6 +236,21 @@ def test_advise_asks_before_the_campaign_and_before_what_is_to_stay(tmp_path: Pa
     assert "4 restarts" in asked[0] and "start-up settings" in asked[-1]
     assert stand.tuning.report is not None and stand.tuning.report["cold"]["decision"] == "kept"
     assert stand.node.cold == HONOURED.launch
+
+
+def test_a_command_that_cannot_be_read_ends_it_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand = Stand(tmp_path)
+
+    async def settings() -> Settings:
+        raise ServerError("a shell line: start the engine by its own argument list")
+
+    monkeypatch.setattr(stand.cold.lane, "settings", settings)
+    stand.until(lambda: False)
+    assert stand.tuning.report is not None
+    assert stand.tuning.report["decision"] == "aborted"
+    assert "its own argument list" in stand.tuning.report["reasons"][0]
 
 
 def test_observe_refuses(tmp_path: Path) -> None:

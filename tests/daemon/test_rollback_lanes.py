@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from change.host import HostChange, HostError
+from change.steps import ChangeRefused
 from daemon.cold import Cold
 from daemon.host.hand import HostHand
 from daemon.host_lane import HostLane
@@ -93,7 +94,24 @@ def test_one_order_takes_back_all_of_them_in_order(lanes: AllLanes) -> None:
 
 def test_nothing_older_goes_back_before_what_does_not(lanes: AllLanes) -> None:
     lanes.host.broken.add("placement")
-    with pytest.raises(HostError, match="placement cannot be set"):
-        lanes.rollback(3)
+    back = lanes.rollback(3)
+    assert (back["outcome"], [step["lane"] for step in back["rollbacks"]]) == ("stopped", ["hot"])
+    assert "placement cannot be set" in back["reason"]
     assert lanes.tokens == 2048
     assert lanes.stand.serves(block_size=64)
+    with pytest.raises(HostError, match="placement cannot be set"):
+        lanes.rollback(2)
+
+
+def test_a_restart_that_is_refused_does_not_hide_what_went_back_before_it(lanes: AllLanes) -> None:
+    lanes.stand.ground.disk_bytes = 0
+    back = lanes.rollback(3)
+    assert back["outcome"] == "stopped"
+    assert "nothing was restarted: the disk has" in back["reason"]
+    assert [(step["lane"], step["outcome"]) for step in back["rollbacks"]] == [
+        ("hot", "done"),
+        ("host", "done"),
+    ]
+    assert (lanes.host.values["placement"], lanes.tokens) == ("as_found", 2048)
+    with pytest.raises(ChangeRefused, match="the disk has"):
+        lanes.rollback(1)

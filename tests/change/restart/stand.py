@@ -14,7 +14,7 @@ from change.restart.restart import Restart
 from change.restart.settings import RestartSettings
 from change.server import LaunchCommand, Settings
 from sim.node import Node
-from sim.server_arguments import BadFlag, render, settings_of
+from sim.server_arguments import LAUNCH, BadFlag, render, settings_of
 from sim.server_ground import SimulatedGround, SimulatedProbe
 from sim.server_hand import SimulatedServer
 from sim.virtual_time import NodeClock, live
@@ -92,6 +92,19 @@ class Stand:
     def restart(self, kind: Any = "manual", **settings: Any) -> RestartResult:
         """Restart with settings."""
         return self.live(Restart(self.parts, self.order(kind, **settings)).run())
+
+    def somebody_starts(self, **settings: Any) -> LaunchCommand:
+        """End what runs and start another model without Trimtab, with these flags and no key; the command."""
+        command = LaunchCommand(("vllm", "serve", "/models/new", "--port", "8000"))
+        command = render(command, {**settings_of(LAUNCH), **settings})
+
+        async def start() -> None:
+            await self.server.stop(grace_seconds=60.0)
+            await self.server.start(command)
+            await self.clock.sleep(60.0)
+
+        self.live(start())
+        return command
 
     def entries(self) -> list[JournalEntry]:
         """The cold entries, oldest first."""

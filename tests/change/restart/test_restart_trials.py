@@ -10,6 +10,7 @@ import pytest
 from change.apply import change, rollback
 from change.journal import JournalUnwritable
 from change.restart.command import same
+from change.restart.order import RestartOrder
 from change.restart.recovery import recover
 from change.restart.restart import Restart
 from change.restart.roll_back import undo_restarts
@@ -127,6 +128,33 @@ def test_a_daemon_that_dies_while_a_trial_serves_leaves_the_last_known_good() ->
     assert stand.serves(block_size=128)
 
 
+def test_recovery_leaves_an_engine_alone_that_somebody_else_started_with_his_own_command() -> None:
+    stand = Stand()
+    stand.restart("trial", block_size=64)
+    his = stand.somebody_starts(max_num_seqs=64)
+    starts = stand.server.starts
+    (closed,) = stand.live(recover(stand.parts))
+    assert (closed.outcome, closed.reason) == (
+        "recovered",
+        "somebody else's command serves: it is left alone",
+    )
+    assert stand.journal.open_entries("cold") == []
+    assert same(stand.server.run.command, his)
+    assert stand.server.starts == starts
+    assert same(stand.server.kept, LAUNCH)
+
+
+def test_no_restart_goes_over_what_somebody_else_started_while_a_trial_served() -> None:
+    stand = Stand()
+    stand.restart("trial", block_size=64)
+    his = stand.somebody_starts(max_num_seqs=64)
+    home = RestartOrder({}, LAUNCH, "campaign 1", "rollback", 1)
+    result = stand.live(Restart(stand.parts, home).run())
+    assert (result.outcome, result.phase) == ("refused", "preflight")
+    assert "somebody else" in result.reason
+    assert same(stand.server.run.command, his)
+
+
 def test_recovery_says_that_it_is_at_work_from_its_begin_and_all_along_the_drain() -> None:
     stand = Stand()
     stand.restart("trial", block_size=64)
@@ -204,7 +232,7 @@ def undo_hot(stand: Stand) -> Undo:
 
 def back(stand: Stand, n: int, **more: Undo) -> list[JournalEntry]:
     lanes = {"hot": undo_hot(stand), "cold": undo_restarts(stand.parts), **more}
-    return stand.live(
+    done, stopped = stand.live(
         roll_back(
             stand.journal,
             stand.node.control.boot_id,
@@ -214,6 +242,8 @@ def back(stand: Stand, n: int, **more: Undo) -> list[JournalEntry]:
             now=stand.clock.now,
         )
     )
+    assert stopped is None
+    return done
 
 
 def test_a_rollback_takes_changes_back_in_order_across_the_lanes() -> None:
@@ -251,6 +281,22 @@ def test_two_restarts_are_taken_back_by_one() -> None:
     back(stand, 2)
     assert stand.server.starts == starts + 1
     assert same(stand.server.run.command, LAUNCH)
+
+
+def test_a_rollback_does_not_go_over_what_somebody_else_started_since() -> None:
+    stand = Stand()
+    stand.restart(block_size=64)
+    his = stand.somebody_starts(max_num_seqs=64)
+    with pytest.raises(
+        ChangeRefused, match=r"--block-size 64.*the engine was started with.*--max-num-seqs 64"
+    ):
+        back(stand, 1)
+    assert same(stand.server.run.command, his)
+    stand.restart(block_size=32)
+    with pytest.raises(ChangeRefused, match=r"change 1: that made .* change \d found .*--max-num-seqs 64"):
+        back(stand, 2)
+    back(stand, 1)
+    assert same(stand.server.run.command, his)
 
 
 def test_a_rollback_that_fails_takes_nothing_older_back() -> None:
