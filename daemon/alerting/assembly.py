@@ -39,6 +39,7 @@ class Alerting:
 
         Raises `ConfigError` for rules that cannot be used.
         """
+        self._own_card = config.own_card
         self.left_out: list[LeftOut] = []
         self.groups = configured_rules(config, self.left_out.append, notices)
         self.watch: AlertWatch | None = None
@@ -60,7 +61,9 @@ class Alerting:
 
     def campaign_alert(self) -> Callable[[float], str | None]:
         """What tells a campaign of the alerts that end a trial."""
-        return (lambda now: None) if self.watch is None else CampaignAlert(self.watch.evaluator, self.groups)
+        if self.watch is None:
+            return lambda now: None
+        return CampaignAlert(self.watch.evaluator, self.groups, self._own_card)
 
     def view(self) -> dict[str, Any]:
         """What the page and the API show."""
