@@ -128,7 +128,8 @@ class PlaybookDriver:
             self._notices.say(
                 "no playbook",
                 f"alert {dict(labels).get('alertname', '')[:64]!r} of Alertmanager's starts no playbook: it has no "
-                f"label {PLAYBOOK_LABEL!r} and no rule of that name has one, or it is another replica's",
+                f"label {PLAYBOOK_LABEL!r} and no rule of that name has one, it is another replica's, or it does not "
+                "say whose it is",
                 "info",
             )
             return

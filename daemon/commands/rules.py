@@ -11,6 +11,7 @@ import typer
 
 from collectors.metrics import METRICS
 from daemon.acting.playbooks import configured_playbooks
+from daemon.alerting.addressee import ENGINE_LABEL, engine_name
 from daemon.alerting.assembly import read_rules
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, print_table, remark
@@ -103,17 +104,21 @@ def test(
 
 @app.command()
 def export(files: RuleFiles = None, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Print the rules as a rule file for Prometheus; playbook and description are annotations there."""
+    """Print the rules as a rule file for Prometheus, of this engine's series alone.
+
+    Playbook and description are annotations there.
+    """
     settings = configured(config)
     _must_exist(files or [])
     try:
         groups = read_rules(settings, files or (), lambda one: remark(str(one)))
     except RuleError as error:
         raise UserError(str(error), BAD) from error
+    of = (ENGINE_LABEL, engine_name(settings))
     if as_json:
-        print_json(exporting.as_values(groups))
+        print_json(exporting.as_values(groups, of))
     else:
-        print(exporting.export(groups), end="")
+        print(exporting.export(groups, of), end="")
 
 
 def _must_exist(files: Sequence[Path]) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from daemon.alerting.addressee import engine_name
 from daemon.cli import run
+from daemon.config import Config
 from tests.daemon.trimtab_command import Trimtab
 
 RULES = """\
@@ -95,7 +97,10 @@ def test_export_prints_what_prometheus_reads(trimtab: Trimtab, rules: Path) -> N
     told = trimtab("rules", "export", str(rules))
     assert told.code == 0
     assert yaml.safe_load(told.out) == json.loads(trimtab("rules", "export", str(rules), "--json").out)
-    assert yaml.safe_load(told.out)["groups"][0]["rules"][0]["for"] == "30s"
+    (rule,) = yaml.safe_load(told.out)["groups"][0]["rules"]
+    engine = engine_name(Config())
+    assert (rule["for"], rule["labels"]["trimtab_engine"]) == ("30s", engine)
+    assert f'trimtab_engine="{engine}"' in rule["expr"]
     rules.write_text("alert_rules: 3")
     assert trimtab("rules", "export", str(rules)).code == 1
 
