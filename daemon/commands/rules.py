@@ -18,6 +18,7 @@ from daemon.commands.output import print_json, print_table, remark
 from daemon.config import Config
 from daemon.errors import BAD, USAGE, ConfigError, UserError
 from rules import export as exporting
+from rules.history_readings import without_a_past
 from rules.rule import Rule, RuleError, RuleGroup
 from rules.rule_fields import nearest
 from rules.rule_tests import Judged, judge, read_tests
@@ -128,10 +129,11 @@ def _must_exist(files: Sequence[Path]) -> None:
 
 
 def _never(rule: Rule) -> list[str]:
-    """Names that no reading here has: what asks for them never holds, or with `absent` always."""
+    """Names that no reading here has, or no past: what asks for them never holds, or with `absent` always."""
     known = set(METRICS)
     histograms = {metric.name for metric in METRICS.values() if metric.kind == "histogram"}
-    found = []
+    past = without_a_past(rule.expression)
+    found = [] if past is None else [f"{rule.source}: rule {rule.name}: {past}"]
     for name in sorted(rule.expression.names):
         base = next((name.removesuffix(part) for part in _PARTS if name.endswith(part)), name)
         if name in histograms:

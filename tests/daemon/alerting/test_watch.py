@@ -246,6 +246,17 @@ def test_the_rules_of_a_configuration_are_shown_with_their_health(configured: Co
     assert (shown.groups[0].rules[0].health, shown.groups[0].rules[0].state) == ("ok", "inactive")
 
 
+def test_a_rule_about_a_past_that_is_not_kept_is_left_out_and_told(configured: Configured) -> None:
+    asking = "{alert: Past, expr: 'increase(trimtab_switches_total[1h]) > 9', playbook: q}"
+    alerting = configured(RULE.replace("rules: [", f"rules: [{asking}, "))
+    assert [str(one) for one in alerting.left_out] == [
+        "Past is left out: no past is kept of trimtab_switches_total: ask for it without a range and without offset"
+    ]
+    shown = alert_shapes.Alerts.model_validate(alerting.view())
+    assert [rule.name for group in shown.groups for rule in group.rules] == ["R"]
+    assert alerting.playbooks["Past"] == "q", "a Prometheus may evaluate it"
+
+
 def test_alerts_are_shown_the_worst_first() -> None:
     from daemon.alerting import view
 

@@ -62,6 +62,10 @@ def test_check_lists_the_rules_of_a_file(trimtab: Trimtab, rules: Path) -> None:
             "trimtab_engine_ttft_seconds is a histogram: ask for trimtab_engine_ttft_seconds_bucket",
         ),
         (
+            "groups: [{name: g, rules: [{alert: A, expr: 'increase(trimtab_switches_total[1h]) > 9'}]}]",
+            "rules.yaml:1: rule A: no past is kept of trimtab_switches_total",
+        ),
+        (
             "groups: [{name: g, rules: [{alert: A, expr: npu_power_watts > 1, playbook: slow_cart}]}]",
             "rules.yaml:1: rule A: there is no playbook slow_cart; did you mean slow_card?",
         ),
