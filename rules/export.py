@@ -7,16 +7,26 @@ from typing import Any
 
 import yaml
 
+from rules.expression.narrowed import narrowed
 from rules.rule import Rule, RuleGroup
+
+Label = tuple[str, str]
+"""Name and value."""
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 
 
-def export(groups: Iterable[RuleGroup]) -> str:
+def export(groups: Iterable[RuleGroup], of: Label | None = None) -> str:
     """Write the rules as YAML; a playbook and a description are annotations there.
 
-    A playbook is a label too, by which Alertmanager routes and Trimtab knows what to walk."""
-    return as_yaml(as_values(groups))
+    A playbook is a label too, by which Alertmanager routes and Trimtab knows what to walk. `of` is a label that the
+    series of one Trimtab have in that Prometheus: the rules then ask for those alone, and their alerts carry it.
+    """
+    text = as_yaml(as_values(groups, of))
+    if of is None:
+        return text
+    label = as_yaml({of[0]: of[1]}).strip()
+    return f"# Only of series with this label, which the scrape of Trimtab's page has to set:\n#   {label}\n{text}"
 
 
 def as_yaml(values: dict[str, Any]) -> str:
@@ -24,14 +34,14 @@ def as_yaml(values: dict[str, Any]) -> str:
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
-def as_values(groups: Iterable[RuleGroup]) -> dict[str, Any]:
-    """The rule file as plain values."""
+def as_values(groups: Iterable[RuleGroup], of: Label | None = None) -> dict[str, Any]:
+    """The rule file as plain values; `of` as for `export`."""
     return {
         "groups": [
             {
                 "name": group.name,
                 "interval": duration(group.interval_seconds),
-                "rules": [_rule(rule) for rule in group.rules],
+                "rules": [_rule(rule, of) for rule in group.rules],
             }
             for group in groups
         ]
@@ -48,8 +58,9 @@ def duration(seconds: float) -> str:
     return text or "0s"
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
-    made: dict[str, Any] = {"alert": rule.name, "expr": rule.expression.text}
+def _rule(rule: Rule, of: Label | None) -> dict[str, Any]:
+    text = rule.expression.text if of is None else narrowed(rule.expression, *of)
+    made: dict[str, Any] = {"alert": rule.name, "expr": text}
     if rule.for_seconds > 0:
         made["for"] = duration(rule.for_seconds)
     if rule.keep_firing_for_seconds > 0:
@@ -57,6 +68,8 @@ def _rule(rule: Rule) -> dict[str, Any]:
     made["labels"] = {name: text.text for name, text in rule.labels.items()}
     if rule.playbook is not None:
         made["labels"].setdefault("playbook", rule.playbook)
+    if of is not None:
+        made["labels"][of[0]] = of[1]
     if rule.annotations:
         made["annotations"] = {name: text.text for name, text in rule.annotations.items()}
     return made

@@ -9,9 +9,11 @@ import numpy as np
 
 from collectors.history import History
 from collectors.metrics import METRICS
+from collectors.metrics.own import PRESENT_NAMES
 from collectors.sample import Distribution, Labels, Sample, bound_text, labels
 from collectors.series import Series
 from collectors.tiers import Floats
+from rules.expression import Expression
 from rules.label_match import selecting
 from rules.readings import Matcher, Track
 
@@ -20,6 +22,14 @@ REPEATED_SECONDS = 60.0
 
 _PARTS = ("bucket", "sum", "count")
 _SUM, _COUNT = -2, -1
+
+
+def without_a_past(expression: Expression) -> str | None:
+    """Why an expression has nothing to read here: it asks for the past of what has none; None if it does not."""
+    names = sorted(expression.past_names & PRESENT_NAMES)
+    if not names:
+        return None
+    return f"no past is kept of {' and '.join(names)}: ask for it without a range and without offset"
 
 
 class HistoryReadings:

@@ -114,6 +114,10 @@ def _walk(node: yaml.Node, path: Path, lines: dict[Path, int], above: frozenset[
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
                 raise YamlMistake("a key must be plain text", line)
+            if key.tag != "tag:yaml.org,2002:str":
+                raise YamlMistake(
+                    f"the key {key.value or 'that is empty'} is no text: write it in quotes", line
+                )
             if key.value == "<<":
                 raise YamlMistake("merge keys (<<) are not supported: write the keys out", line)
             place = (*path, key.value)

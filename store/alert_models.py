@@ -42,7 +42,9 @@ class ReceivedAlert(Base):
     starts_at: Mapped[float] = mapped_column(primary_key=True)
     status: Mapped[str]  # firing, resolved
     labels: Mapped[dict[str, Any]]
-    body: Mapped[dict[str, Any]]  # the alert as it came, fields we do not know included
+    body: Mapped[
+        dict[str, Any]
+    ]  # the alert as it came, with fields we do not know and, under `post`, those of its post
     received: Mapped[float]
 
 

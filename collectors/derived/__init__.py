@@ -13,6 +13,7 @@ from functools import partial
 import structlog
 
 from collectors.derived import (
+    busier,
     busy_tokens,
     fragmentation,
     kv_room,
@@ -64,6 +65,7 @@ def all_findings(engines: Engines = ()) -> tuple[Finding, ...]:
         # Their windows are minutes long. All stay well below the 300 s after which the history calls a series stale.
         Finding("lagging", partial(lagging.samples, engines=engines), 30.0),
         Finding("skew", partial(skew.samples, engines=engines), 30.0),
+        Finding("busier", partial(busier.samples, engines=engines), 30.0),
         Finding("throttling", throttling.samples, 30.0),
         Finding("fragmentation", fragmentation.samples, 60.0),
         # Half a day hardly changes in four minutes, and both are the most work.

@@ -92,6 +92,12 @@ DERIVED_ROWS = (
         combine="max",
     ),
     device_metric(
+        "busier_ratio",
+        "How much more the card's use has grown against its last 6 hours than that of any other it works with.",
+        "ratio",
+        combine="max",
+    ),
+    device_metric(
         "throttled_share_ratio",
         "Share of the last 3 minutes' readings below the rated clock: as the driver says (dcmi), "
         "or of the busy ones (heuristic).",

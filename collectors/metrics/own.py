@@ -146,6 +146,13 @@ OWN_ROWS = (
     ),
 )
 
+PRESENT_NAMES = frozenset(row.name for row in OWN_ROWS) - {
+    "trimtab_collector_success",
+    "trimtab_collector_duration_seconds",
+    "trimtab_collector_notes",
+}
+"""Those that are made when somebody asks and stand in no history: they have no past."""
+
 FAMILIAR_ROWS = (
     Metric(
         "npu_mem_bandwidth",

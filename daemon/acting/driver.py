@@ -67,11 +67,13 @@ class PlaybookDriver:
         pledge: Pledge | None = None,
         condition: EngineCondition | None = None,
         quiet: QuietWalks | None = None,
+        own_card: Callable[[str], bool | None] = lambda npu: True,
         finish_profile_seconds: float = 600.0,
     ) -> None:
         """`windows` are the `for` of each rule in seconds, `of_rule` the playbook of each, by the rule's name.
 
-        Without `addressee` no alert from outside starts anything.
+        Without `addressee` no alert from outside starts anything. `own_card` says which NPUs are the engine's, None for
+        unknown: an alert about another engine's card starts nothing.
         """
         self.counts = Counts()
         self._runner = runner
@@ -87,6 +89,7 @@ class PlaybookDriver:
         self._rescues = {name for name in self._of_rule.values() if name and _restarts(playbooks, name)}
         self._condition = condition
         self._quiet = quiet
+        self._own_card = own_card
         self._triggers = Triggers(silences, clock)
         self._workers = Workers(
             hands,
@@ -106,7 +109,7 @@ class PlaybookDriver:
     def fired(self, alerts: Sequence[Alert], now: float) -> None:
         """See `daemon.alerting.sinks.RunSink`."""
         for alert in alerts:
-            if alert.playbook is not None:
+            if alert.playbook is not None and self._is_own(alert.labels):
                 started = alert.active_at if alert.fired_at is None else alert.fired_at
                 window = self._windows.get(alert.rule, 0.0)
                 self._take(Trigger(alert.playbook, "rule", alert.labels, alert.fingerprint, started, window))
@@ -126,9 +129,12 @@ class PlaybookDriver:
             self._notices.say(
                 "no playbook",
                 f"alert {dict(labels).get('alertname', '')[:64]!r} of Alertmanager's starts no playbook: it has no "
-                f"label {PLAYBOOK_LABEL!r} and no rule of that name has one, or it is another replica's",
+                f"label {PLAYBOOK_LABEL!r} and no rule of that name has one, it is another replica's, or it does not "
+                "say whose it is",
                 "info",
             )
+            return
+        if not self._is_own(labels):
             return
         window = self._windows.get(dict(labels).get("alertname", ""), 0.0)
         self._take(Trigger(name, "alertmanager", labels, fingerprint, starts_at, window))
@@ -204,6 +210,21 @@ class PlaybookDriver:
         await self._workers.finish()
         if self._pledge is not None:
             await self._pledge.tick(self._clock(), False)
+
+    def _is_own(self, labels: Labels) -> bool:
+        """Whether an alert is about no card or may be about one of the engine's; another engine's is told of."""
+        found = dict(labels)
+        npu = found.get("npu")
+        if npu is None or self._own_card(npu) is not False:
+            return True
+        # One key for all: names come from outside.
+        self._notices.say(
+            "another engine's card",
+            f"{found.get('alertname', 'an alert')[:64]} starts no playbook: NPU {npu[:16]} is another engine's "
+            "(collect.derived.cards)",
+            "info",
+        )
+        return False
 
     def _take(self, trigger: Trigger) -> None:
         if trigger.playbook not in self._playbooks:

@@ -112,6 +112,7 @@ class Playbooks:
             condition=condition,
             pledge=_pledge(config, cold, notices) if enabled else None,
             quiet=QuietWalks(quiet, walked),
+            own_card=config.own_card,
             finish_profile_seconds=config.capture.finish_seconds,
         )
         self.driver = self.walker if enabled else None

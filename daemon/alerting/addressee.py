@@ -48,14 +48,18 @@ class Addressee:
     def playbook(self, labels: Labels, of_rule: Mapping[str, str | None]) -> str | None:
         """The playbook that an alert from outside starts here: its label of that name, else its rule's.
 
-        None where it names none, or speaks of another engine, or does not say which and names no playbook itself.
+        None where it names none, or speaks of another engine, or does not say which and names no playbook itself. One
+        of a rule of ours that says neither engine nor machine may be any replica's: all have the same rules.
         """
         found = dict(labels)
         named = found.get(PLAYBOOK_LABEL) or None
         engine = found.get(ENGINE_LABEL)
         if engine is not None:
             return (named or of_rule.get(found.get("alertname", ""))) if engine == self.engine else None
-        return named if self._is_here(found.get("instance", "")) else None
+        instance = found.get("instance", "")
+        if not instance and found.get("alertname", "") in of_rule:
+            return None
+        return named if self._is_here(instance) else None
 
     def _is_here(self, instance: str) -> bool:
         """Whether what Prometheus read is on this machine, or not said."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from daemon.config import Config
 from daemon.errors import ConfigError
 from daemon.notices import Notices
 from rules.evaluator import Evaluator
-from rules.history_readings import HistoryReadings
+from rules.history_readings import HistoryReadings, without_a_past
 from rules.rule import RuleError, RuleGroup
 from rules.rule_file import load, shipped_files
 from rules.slo_rules import LeftOut
@@ -39,11 +40,14 @@ class Alerting:
 
         Raises `ConfigError` for rules that cannot be used.
         """
+        self._own_card = config.own_card
         self.left_out: list[LeftOut] = []
         self.groups = configured_rules(config, self.left_out.append, notices)
+        self._evaluated: tuple[RuleGroup, ...] = ()
         self.watch: AlertWatch | None = None
         if config.rules.enabled:
-            evaluator = Evaluator(self.groups, store, config.engine.url, readings_since=now)
+            self._evaluated = _with_a_past(self.groups, self.left_out.append)
+            evaluator = Evaluator(self._evaluated, store, config.engine.url, readings_since=now)
             readings = HistoryReadings(history, None if own is None else _Once(own))
             remarks = [str(one) for one in self.left_out]
             self.watch = AlertWatch(evaluator, readings, notices, remarks=remarks)
@@ -60,11 +64,13 @@ class Alerting:
 
     def campaign_alert(self) -> Callable[[float], str | None]:
         """What tells a campaign of the alerts that end a trial."""
-        return (lambda now: None) if self.watch is None else CampaignAlert(self.watch.evaluator, self.groups)
+        if self.watch is None:
+            return lambda now: None
+        return CampaignAlert(self.watch.evaluator, self._evaluated, self._own_card)
 
     def view(self) -> dict[str, Any]:
         """What the page and the API show."""
-        return view.disabled() if self.watch is None else view.alerts(self.watch.evaluator, self.groups)
+        return view.disabled() if self.watch is None else view.alerts(self.watch.evaluator, self._evaluated)
 
     @property
     def firing(self) -> int | None:
@@ -90,6 +96,21 @@ class _Once:
         if self._made is None or self._made[0] != now:
             self._made = (now, list(self._make(now)))
         return self._made[1]
+
+
+def _with_a_past(groups: Sequence[RuleGroup], left_out: Callable[[LeftOut], None]) -> tuple[RuleGroup, ...]:
+    """The groups less the rules that ask for a past that is kept by a Prometheus alone, of which `left_out` hears."""
+    found = []
+    for group in groups:
+        never = {
+            rule.name: why for rule in group.rules if (why := without_a_past(rule.expression)) is not None
+        }
+        for name, why in never.items():
+            left_out(LeftOut(name, (), why))
+        rules = tuple(rule for rule in group.rules if rule.name not in never)
+        if rules:
+            found.append(replace(group, rules=rules))
+    return tuple(found)
 
 
 def rule_files(config: Config) -> list[Path]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from collectors.sample import Sample, labels
 from daemon import credentials
-from daemon.alerting.addressee import sent_with
+from daemon.alerting.addressee import engine_name, sent_with
 from daemon.config import Config, WebSection
 from daemon.errors import ConfigError
 from daemon.notices import Notices
@@ -46,7 +46,7 @@ class Sending:
         targets = [_target(section, names, clock) for section in config.alertmanagers]
         self.sender = Sender(targets, sent_with(config), page)
         link = page if _reachable(config.web) else ""
-        self._robots = [_robot(section, names, link, clock) for section in config.rules.webhooks]
+        self._robots = [_robot(section, config, names, link, clock) for section in config.rules.webhooks]
 
     def take(self, alerts: Sequence[Alert], now: float) -> None:
         """Have every Alertmanager told of alerts, changed or not."""
@@ -176,7 +176,9 @@ def _target(section: AlertmanagerSection, names: _Names, clock: Callable[[], flo
     return Target(names.take(parts.netloc + parts.path), section.url, wire, clock)
 
 
-def _robot(section: WebhookSection, names: _Names, page: str, clock: Callable[[], float]) -> Robot:
+def _robot(
+    section: WebhookSection, config: Config, names: _Names, page: str, clock: Callable[[], float]
+) -> Robot:
     url, secret = credentials.webhook_secrets(section)
     hidden = (*secrets_of(url), *([secret] if secret else []))
     return Robot(
@@ -188,4 +190,6 @@ def _robot(section: WebhookSection, names: _Names, page: str, clock: Callable[[]
         secret=secret,
         least_severity=section.least_severity,
         page_url=page,
+        engine=engine_name(config),
+        own=sent_with(config),
     )

@@ -11,12 +11,14 @@ import typer
 
 from collectors.metrics import METRICS
 from daemon.acting.playbooks import configured_playbooks
+from daemon.alerting.addressee import ENGINE_LABEL, engine_name
 from daemon.alerting.assembly import read_rules
 from daemon.commands.options import ConfigOption, JsonOption, configured
 from daemon.commands.output import print_json, print_table, remark
 from daemon.config import Config
 from daemon.errors import BAD, USAGE, ConfigError, UserError
 from rules import export as exporting
+from rules.history_readings import without_a_past
 from rules.rule import Rule, RuleError, RuleGroup
 from rules.rule_fields import nearest
 from rules.rule_tests import Judged, judge, read_tests
@@ -103,17 +105,21 @@ def test(
 
 @app.command()
 def export(files: RuleFiles = None, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Print the rules as a rule file for Prometheus; playbook and description are annotations there."""
+    """Print the rules as a rule file for Prometheus, of this engine's series alone.
+
+    Playbook and description are annotations there.
+    """
     settings = configured(config)
     _must_exist(files or [])
     try:
         groups = read_rules(settings, files or (), lambda one: remark(str(one)))
     except RuleError as error:
         raise UserError(str(error), BAD) from error
+    of = (ENGINE_LABEL, engine_name(settings))
     if as_json:
-        print_json(exporting.as_values(groups))
+        print_json(exporting.as_values(groups, of))
     else:
-        print(exporting.export(groups), end="")
+        print(exporting.export(groups, of), end="")
 
 
 def _must_exist(files: Sequence[Path]) -> None:
@@ -123,10 +129,11 @@ def _must_exist(files: Sequence[Path]) -> None:
 
 
 def _never(rule: Rule) -> list[str]:
-    """Names that no reading here has: what asks for them never holds, or with `absent` always."""
+    """Names that no reading here has, or no past: what asks for them never holds, or with `absent` always."""
     known = set(METRICS)
     histograms = {metric.name for metric in METRICS.values() if metric.kind == "histogram"}
-    found = []
+    past = without_a_past(rule.expression)
+    found = [] if past is None else [f"{rule.source}: rule {rule.name}: {past}"]
     for name in sorted(rule.expression.names):
         base = next((name.removesuffix(part) for part in _PARTS if name.endswith(part)), name)
         if name in histograms:

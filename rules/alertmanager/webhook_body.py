@@ -17,12 +17,14 @@ from rules.alertmanager.payload import REPLACED, plain_text, sent_labels
 MOST_BYTES = 1024 * 1024
 MOST_ALERTS = 1000
 MOST_KEPT_BYTES = 16 * 1024
-"""Of one alert as it came; of a larger one the labels, times and status are kept."""
+"""Of one alert as it came, with its post; of a larger one the labels, times and status are kept."""
 DEEPEST = 32
 """Levels of lists and of objects, each."""
 MOST_BRACKETS = 50_000
 """Twice what a megabyte of the smallest real alerts has: more is a body made to cost time."""
 VERSION = "4"
+POST = "post"
+"""Under this key an alert has what its post says beside the alerts."""
 
 Status = Literal["firing", "resolved"]
 
@@ -42,7 +44,10 @@ class WebhookError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One alert that came. `starts_at` is Unix seconds, 0.0 where it names none; `body` is all of it, cleaned."""
+    """One alert that came. `starts_at` is Unix seconds, 0.0 where it names none; `body` is all of it, cleaned.
+
+    So is what its post says beside the alerts, under `POST`: group, receiver, address.
+    """
 
     fingerprint: str
     starts_at: float
@@ -92,7 +97,9 @@ def parse(body: bytes) -> Delivery:
     alerts = whole.get("alerts")
     if not isinstance(alerts, list) or not all(isinstance(alert, dict) for alert in alerts):
         raise WebhookError('"alerts" is no list of objects')
-    found = tuple(read for alert in alerts[:MOST_ALERTS] if (read := _alert(alert)) is not None)
+    post = _clean({name: value for name, value in whole.items() if name != "alerts"})
+    room = MOST_KEPT_BYTES - len(json.dumps(post))
+    found = tuple(read for alert in alerts[:MOST_ALERTS] if (read := _alert(alert, post, room)) is not None)
     cut = whole.get("truncatedAlerts")
     truncated = cut if isinstance(cut, int) and not isinstance(cut, bool) and 0 < cut < 2**53 else 0
     return Delivery(found, len(alerts) - len(found) + truncated)
@@ -139,7 +146,8 @@ def _too_deep(brackets: bytes) -> bool:
     return bool(brackets)
 
 
-def _alert(alert: Mapping[str, Any]) -> Received | None:
+def _alert(alert: Mapping[str, Any], post: Mapping[str, Any], room: int) -> Received | None:
+    """Read one alert; `room` are the bytes that it may have beside its post."""
     raw = _texts(alert.get("labels"))
     status = alert.get("status")
     if not raw or status not in ("firing", "resolved"):
@@ -157,7 +165,7 @@ def _alert(alert: Mapping[str, Any]) -> Received | None:
         labels,
         sent_labels(_texts(alert.get("annotations"))),
         plain_text(link[:2048]) if isinstance(link, str) else "",
-        _kept(alert),
+        _kept(alert, post, room),
     )
 
 
@@ -167,13 +175,14 @@ def _texts(pairs: object) -> Labels:
     return tuple((name, value) for name, value in pairs.items() if isinstance(value, str))
 
 
-def _kept(alert: Mapping[str, Any]) -> dict[str, Any]:
+def _kept(alert: Mapping[str, Any], post: Mapping[str, Any], room: int) -> dict[str, Any]:
     kept = _clean(alert)
     assert isinstance(kept, dict)
-    if len(json.dumps(kept)) > MOST_KEPT_BYTES:
+    size = len(json.dumps(kept))
+    if size > MOST_KEPT_BYTES:
         times = {key: kept[key] for key in ("status", "startsAt", "endsAt", "fingerprint") if key in kept}
         return {key: value if not isinstance(value, str) else value[:64] for key, value in times.items()}
-    return kept
+    return kept if size > room or POST in kept else {**kept, POST: post}
 
 
 def _clean(value: Any) -> Any:

@@ -14,17 +14,24 @@ from rules.readings import Point, Readings
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression; `names` are the metrics it reads, `reach_seconds` is how far back from now it looks."""
+    """An expression; `names` are the metrics it reads, `reach_seconds` is how far back from now it looks.
+
+    `past_names` are those of them that it reads over a range, or with an offset.
+    """
 
     text: str
     root: Node
     names: frozenset[str] = field(init=False)
+    past_names: frozenset[str] = field(init=False)
     reach_seconds: float = field(init=False)
 
     def __post_init__(self) -> None:
         nodes = list(_all(self.root))
         names = frozenset(node.name for node in nodes if isinstance(node, Selector))
+        past = {node.selector.name for node in nodes if isinstance(node, RangeCall)}
+        past |= {node.name for node in nodes if isinstance(node, Selector) and node.offset_seconds > 0.0}
         object.__setattr__(self, "names", names)
+        object.__setattr__(self, "past_names", frozenset(past))
         object.__setattr__(self, "reach_seconds", max(map(_reach, nodes)))
 
     @property

@@ -46,7 +46,8 @@ def plain(message: Message, now: float, secret: str | None = None) -> Request:
             "version": "1",
             "time": rfc3339(now),
             "page": message.page_url,
-            "alerts": [_plain_alert(alert) for alert in message.alerts],
+            "engine": message.engine,
+            "alerts": [_plain_alert(alert, message.own) for alert in message.alerts],
             "notes": [plain_text(note, lines=True) for note in message.notes],
         }
     )
@@ -148,12 +149,14 @@ FORMATS: Mapping[FormatName, Format] = {
 }
 
 
-def _plain_alert(alert: Alert) -> dict[str, Any]:
+def _plain_alert(alert: Alert, own: Mapping[str, str]) -> dict[str, Any]:
     started = alert.fired_at if alert.fired_at is not None else alert.active_at
     return {
         "status": alert.state,
         "fingerprint": alert.fingerprint,
-        "labels": {plain_text(name): plain_text(value) for name, value in alert.labels},
+        "labels": {
+            plain_text(name): plain_text(value) for name, value in {**own, **dict(alert.labels)}.items()
+        },
         "annotations": {
             plain_text(name): plain_text(value, lines=True) for name, value in alert.annotations.items()
         },

@@ -42,11 +42,16 @@ _TURNED_AROUND = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message: alerts in the order in which they came, `notes` in words, and our own page where there is one."""
+    """One message: alerts in the order in which they came, `notes` in words, and our own page where there is one.
+
+    `engine` is the one that all of it is about, `own` are the labels by which others know our alerts.
+    """
 
     alerts: tuple[Alert, ...] = ()
     notes: tuple[str, ...] = ()
     page_url: str = ""
+    engine: str = ""
+    own: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,8 @@ def harmless(text: str, longest: int = LONGEST_VALUE) -> str:
 
 
 def title(message: Message) -> str:
-    """The one line that a phone shows: how many fire and are over, and the first of them."""
+    """The one line that a phone shows: at which engine, how many fire and are over, and the first of them."""
+    head = "Trimtab alert" + (f" at {harmless(message.engine, 80)}" if message.engine else "")
     firing = [alert for alert in message.alerts if alert.state == "firing"]
     over = [alert for alert in message.alerts if alert.state == "resolved"]
     parts = []
@@ -75,10 +81,10 @@ def title(message: Message) -> str:
     if over:
         parts.append(f"{len(over)} resolved")
     if not parts:
-        return "Trimtab alert: notice"
+        return f"{head}: notice"
     first = (firing or over)[0]
     more = f" and {len(message.alerts) - 1} more" if len(message.alerts) > 1 else ""
-    return f"Trimtab alert: {', '.join(parts)} ({harmless(_name(first), 60)}{more})"
+    return f"{head}: {', '.join(parts)} ({harmless(_name(first), 60)}{more})"
 
 
 def lines(message: Message, bold: Callable[[str], str]) -> list[str]:

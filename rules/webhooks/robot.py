@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from urllib.parse import parse_qsl, urlsplit
 
@@ -51,9 +51,11 @@ class Robot:
         secret: str | None = None,
         least_severity: str = "warning",
         page_url: str = "",
+        engine: str = "",
+        own: Mapping[str, str] | None = None,
         backoff: Backoff | None = None,
     ) -> None:
-        """`url` is a secret and stands in no error; `clock` gives Unix seconds."""
+        """`url` is a secret and stands in no error; `clock` gives Unix seconds; `engine` and `own` as for `Message`."""
         self.name = name
         self.health = Health(name)
         self._url = url
@@ -63,6 +65,8 @@ class Robot:
         self._secret = secret
         self._least = _RANK[least_severity]
         self._page_url = page_url
+        self._engine = engine
+        self._own = own or {}
         self._backoff = backoff or Backoff(name, longest=600.0)
         self._born = clock()
         self._waiting: OrderedDict[str, tuple[float, Alert]] = OrderedDict()
@@ -140,7 +144,11 @@ class Robot:
         taken = list(islice(self._waiting.items(), most))
         notes = list(self._notes)
         message = Message(
-            tuple(alert for _, (_, alert) in taken), tuple(text for _, text in notes), self._page_url
+            tuple(alert for _, (_, alert) in taken),
+            tuple(text for _, text in notes),
+            self._page_url,
+            self._engine,
+            self._own,
         )
         reason = await self._post(message, now)
         if reason is not None:

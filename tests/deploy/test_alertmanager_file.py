@@ -7,6 +7,8 @@ import subprocess
 import pytest
 import yaml
 
+from daemon.alerting.addressee import ENGINE_LABEL, sent_with
+from daemon.config import Config
 from store import open_store
 from tests.prepare import ROOT, find_program
 from tests.web.fake_body import FakeBody
@@ -23,6 +25,28 @@ def test_alertmanager_takes_it() -> None:
         [program, "check-config", str(FILE)], capture_output=True, text=True, check=False
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.debian("amtool")
+@pytest.mark.parametrize(
+    ("engine", "expected"), [("north-1", {"trimtab-north-1", "people"}), ("north-2", {"people"})]
+)
+def test_it_leads_an_alert_to_the_trimtab_of_its_engine(engine: str, expected: set[str]) -> None:
+    page = (ROOT / "docs" / "alertmanager.md").read_text()
+    shown = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])["rules"]["external_labels"]
+    config = Config.model_validate({"rules": {"external_labels": {**shown, ENGINE_LABEL: engine}}})
+    assert shown[ENGINE_LABEL] == "north-1"
+    # `engine` is a rank of it, as on alerts about one.
+    own = {"alertname": "EngineStalled", "playbook": "engine_stall", "engine": "0", **sent_with(config)}
+    program = find_program("amtool")
+    assert program is not None
+    tested = subprocess.run(
+        [program, "config", "routes", "test", f"--config.file={FILE}", *(f"{k}={v}" for k, v in own.items())],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(tested.stdout.strip().split(",")) == expected
 
 
 def test_it_posts_to_where_trimtab_listens() -> None:

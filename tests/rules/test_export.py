@@ -81,6 +81,24 @@ def test_playbook_and_description_are_annotations_and_the_severity_a_label() -> 
     assert group["rules"][1]["annotations"]["description"].startswith("two\nlines")
 
 
+def test_rules_of_one_trimtab_ask_for_its_series_and_carry_its_label() -> None:
+    values = as_values(read(STRANGE, "strange.yaml"), ("trimtab_engine", "north-1:8000"))
+    (rule,) = values["groups"][1]["rules"]
+    own = '{trimtab_engine="north-1:8000"}'
+    assert rule["expr"] == f"sum by (n) (x{own}) > 1\n  and on (n) y{own} > 2\n"
+    assert [one["labels"]["trimtab_engine"] for group in values["groups"] for one in group["rules"]] == [
+        "north-1:8000"
+    ] * 3
+
+
+@pytest.mark.debian("promtool")
+def test_promtool_takes_the_rules_of_one_trimtab(tmp_path: Path) -> None:
+    groups = load(shipped_files(), limits=dict.fromkeys(LIMITS, 0.5))
+    text = export(groups, ("trimtab_engine", '[fe80::1]:8000 \\"'))
+    assert "rules found" in checked(text, tmp_path)
+    assert text.startswith("# Only of series with this label")
+
+
 @pytest.mark.debian("promtool")
 def test_promtool_takes_strange_rules(tmp_path: Path) -> None:
     assert "3 rules found" in checked(export(read(STRANGE, "strange.yaml")), tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -10,11 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from collectors.history import History
 from collectors.legacy import legacy_samples
 from collectors.metrics import METRICS
+from collectors.metrics.own import PRESENT_NAMES
 from collectors.sample import Distribution, Labels, Sample, labels
 from daemon.exporter import render
 from rules.expression import parse
-from rules.history_readings import HistoryReadings
+from rules.history_readings import HistoryReadings, without_a_past
 from rules.readings import Matcher, Point, Track
+from tests.prepare import ROOT
 
 TEMPERATURE = "npu_temperature_celsius"
 TOKENS = "trimtab_engine_generation_tokens_total"
@@ -180,3 +183,38 @@ def test_a_name_that_is_not_known_has_no_series(name: str) -> None:
     history = History()
     gauges(history, TEMPERATURE, [70.0], FIRST)
     assert list(HistoryReadings(history).tracks(name, (), START - 300.0, START)) == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "names"),
+    [
+        ("increase(trimtab_notifications_dropped_total[10m]) > 0", "trimtab_notifications_dropped_total"),
+        ("trimtab_switches_total - trimtab_switches_total offset 1h > 5", "trimtab_switches_total"),
+        (
+            "max_over_time(trimtab_paused[1h]) == 1 and on () rate(trimtab_playbook_acts_total[5m]) > 0",
+            "trimtab_paused and trimtab_playbook_acts_total",
+        ),
+    ],
+)
+def test_what_is_made_when_asked_for_has_no_past(expression: str, names: str) -> None:
+    assert without_a_past(parse(expression)) == (
+        f"no past is kept of {names}: ask for it without a range and without offset"
+    )
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "trimtab_restart_active == 1",
+        "max_over_time(trimtab_collector_success[6h]) > 0 unless on () trimtab_paused == 1",
+        f"{TEMPERATURE} offset 1h > 85",
+    ],
+)
+def test_what_is_there_now_or_in_the_history_may_be_asked_for(expression: str) -> None:
+    assert without_a_past(parse(expression)) is None
+
+
+def test_the_documentation_names_all_that_has_no_past() -> None:
+    page = (ROOT / "docs" / "expressions.md").read_text()
+    said = page[page.index("These are `trimtab_alerts`") :].split(".\n")[0]
+    assert set(re.findall(r"`(\w+)`", said)) == PRESENT_NAMES

@@ -40,6 +40,8 @@ from tuner.messages import Decision
 
 ENGINE = "north-1:8000"
 URL = "http://127.0.0.1:8000"
+OTHERS_NPU = "6"
+"""A card of another engine."""
 
 
 class NoCampaign:
@@ -130,6 +132,7 @@ class DriverStand:
             addressee=Addressee(ENGINE, frozenset({"north-1"})),
             condition=here.condition,
             quiet=QuietWalks(quiet, self.books),
+            own_card=lambda npu: None if npu == "?" else npu != OTHERS_NPU,
         )
         return self.driver
 

@@ -9,7 +9,7 @@ import pytest
 
 from collectors.sample import labels
 from daemon.sections.playbooks import HooksSection
-from tests.daemon.acting.driver_stand import ENGINE, DriverStand
+from tests.daemon.acting.driver_stand import ENGINE, OTHERS_NPU, DriverStand
 from tests.daemon.acting.test_hook_program import hook
 from tests.daemon.acting.test_restart import clock_text
 from web.body import NotFound, Refused
@@ -237,6 +237,23 @@ def test_the_same_alert_after_a_restart_starts_nothing_anew(stand: DriverStand) 
 
     stand.here.stand.live(story())
     assert len(stand.runs) == 1
+
+
+def test_an_alert_about_another_engines_card_starts_nothing_and_is_told(stand: DriverStand) -> None:
+    async def story() -> None:
+        await stand.ticks(1)
+        stand.fires(npu=OTHERS_NPU)
+        own = labels(alertname="Hot", npu=OTHERS_NPU, trimtab_engine=ENGINE)
+        stand.driver.received(own, "f1", stand.now)
+        await stand.ticks(3)
+        assert stand.runs == []
+        texts = [notice.text for notice in stand.here.notices.standing()]
+        assert "Hot starts no playbook: NPU 6 is another engine's (collect.derived.cards)" in texts
+        stand.fires(npu="?")
+        await stand.ticks(3)
+
+    stand.here.stand.live(story())
+    assert len(stand.runs) == 1, "of a card of which it is not known, the engine's is thought"
 
 
 def test_an_alert_of_alertmanager_walks_by_its_label_or_by_its_rule(stand: DriverStand) -> None:

@@ -24,6 +24,11 @@ OF_RULE = {"Down": "again"}
         ({"alertname": "X", "trimtab_engine": "north-1:8000"}, None),
         ({"alertname": "Down", "trimtab_engine": "north-2:8000", "playbook": "hot"}, None),
         ({"alertname": "Down"}, None),
+        # An exported rule whose expression leaves no label: every replica has one of that name.
+        ({"alertname": "Down", "playbook": "again"}, None),
+        ({"alertname": "Down", "playbook": "again", "signature": "npu_out_of_memory"}, None),
+        ({"alertname": "Down", "playbook": "again", "instance": "north-1:9470"}, "again"),
+        ({"alertname": "Down", "playbook": "again", "instance": "north-2:9470"}, None),
         ({"alertname": "X", "playbook": "hot"}, "hot"),
         ({"alertname": "X", "playbook": "hot", "engine": "0"}, "hot"),
         ({"alertname": "X", "playbook": "hot", "instance": "north-2:9470"}, None),

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 import yaml
 
+from daemon.alerting.addressee import ENGINE_LABEL, engine_name
 from daemon.alerting.assembly import read_rules
 from rules.export import export
 from tests.daemon.engine_stand import EngineStand
@@ -57,11 +58,11 @@ WEBHOOK_ALERT = "FromElsewhere"
 class RealPrometheus:
     """One Prometheus on loopback that reads one target and one rule file each second."""
 
-    def __init__(self, folder: Path, target: str, rules: str) -> None:
+    def __init__(self, folder: Path, target: str, rules: str, labels: dict[str, str]) -> None:
         folder.mkdir()
         self.url = f"http://127.0.0.1:{free_port()}"
         (folder / "rules.yml").write_text(rules)
-        jobs = [{"job_name": "trimtab", "static_configs": [{"targets": [target]}]}]
+        jobs = [{"job_name": "trimtab", "static_configs": [{"targets": [target], "labels": labels}]}]
         every = {"scrape_interval": "1s", "evaluation_interval": "1s"}
         config = {"global": every, "scrape_configs": jobs, "rule_files": ["rules.yml"]}
         (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
@@ -140,8 +141,10 @@ def test_one_rule_is_seen_alike_and_told_silenced_kept_over_a_restart_and_walked
         async with running(config) as one:
             page = str(one.http.base_url).rstrip("/")
             real.configure({"url": f"{page}/api/v1/alertmanager"})
-            exported = export(read_rules(config))
-            prometheus = RealPrometheus(tmp_path / "prometheus", page.removeprefix("http://"), exported)
+            of = (ENGINE_LABEL, engine_name(config))
+            exported = export(read_rules(config), of)
+            target = page.removeprefix("http://")
+            prometheus = RealPrometheus(tmp_path / "prometheus", target, exported, dict([of]))
             try:
                 await asyncio.to_thread(real.start)
                 # Pausing stops playbooks too, so this run is refused; that both see the alert is what counts.

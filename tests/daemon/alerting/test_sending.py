@@ -117,7 +117,30 @@ def test_alerts_go_to_every_alertmanager_and_changes_to_every_webhook(
     assert alert["labels"]["trimtab_engine"] == f"{socket.gethostname()}:8000"
     assert alert["generatorURL"].endswith(":9470/alerts")
     assert len(robot.posted) == 2
-    assert "FIRING A" in json.loads(robot.posted[0])["markdown"]["text"]
+    told = [json.loads(body)["markdown"]["text"] for body in robot.posted]
+    assert "FIRING A" in told[0]
+    assert all(f"at {socket.gethostname()}:8000: " in text for text in told), "the words to people too"
+
+
+def test_a_program_is_told_the_labels_that_alertmanager_is_told(tmp_path: Path, robot: PageServer) -> None:
+    rules = {
+        "external_labels": {"cluster": "north", "trimtab_engine": "north-1"},
+        "webhooks": [webhook(tmp_path, robot, format="plain")],
+    }
+
+    async def story(sending: Sending, notices: Notices) -> None:
+        sending.changed([an_alert("A")], NOW)
+        await tick(sending)
+
+    live(Config.model_validate({"rules": rules}), story)
+    told = json.loads(robot.posted[0])
+    assert told["engine"] == "north-1"
+    assert told["alerts"][0]["labels"] == {
+        "alertname": "A",
+        "severity": "warning",
+        "cluster": "north",
+        "trimtab_engine": "north-1",
+    }
 
 
 def test_a_bearer_token_is_read_from_its_file(tmp_path: Path, stand: Stand) -> None:

@@ -186,6 +186,30 @@ def test_an_alert_about_trimtab_itself_is_no_reason_to_end_a_trial() -> None:
     assert CampaignAlert(evaluator, groups)(START) is None
 
 
+@pytest.mark.parametrize(
+    ("own", "heard"),
+    [
+        ({"npu": "1"}, True),
+        ({"npu": "6"}, False),
+        ({"server": ""}, True),
+        ({"server": "decode-0"}, False),
+        ({"collector": "vllm"}, True),
+        ({"collector": "engine:decode-0"}, False),
+        # The canary tries candidates.
+        ({"server": "canary"}, True),
+        ({"collector": "engine:canary"}, True),
+    ],
+)
+def test_an_alert_about_another_engine_is_no_reason_to_end_a_trial(own: dict[str, str], heard: bool) -> None:
+    groups = rules("labels: {severity: critical}")
+    script = Script()
+    script.values[labels(**own)] = 1.0
+    evaluator = Evaluator(groups)
+    evaluator.tick(script, START)
+    config = Config.model_validate({"collect": {"derived": {"cards": [[0, 1, 2, 3], [4, 5, 6, 7]]}}})
+    assert (CampaignAlert(evaluator, groups, config.own_card)(START) is not None) == heard
+
+
 def test_what_a_campaign_sees_of_the_engine_names_the_alert() -> None:
     read = history_gauges(History(), alert=lambda now: "EngineStalled" if now > 5 else None)
     assert (read(1.0).alert, read(9.0).alert) == (None, "EngineStalled")
@@ -220,6 +244,17 @@ def test_the_rules_of_a_configuration_are_shown_with_their_health(configured: Co
     asyncio.run(alerting.watch.tick(START))
     shown = alert_shapes.Alerts.model_validate(alerting.view())
     assert (shown.groups[0].rules[0].health, shown.groups[0].rules[0].state) == ("ok", "inactive")
+
+
+def test_a_rule_about_a_past_that_is_not_kept_is_left_out_and_told(configured: Configured) -> None:
+    asking = "{alert: Past, expr: 'increase(trimtab_switches_total[1h]) > 9', playbook: q}"
+    alerting = configured(RULE.replace("rules: [", f"rules: [{asking}, "))
+    assert [str(one) for one in alerting.left_out] == [
+        "Past is left out: no past is kept of trimtab_switches_total: ask for it without a range and without offset"
+    ]
+    shown = alert_shapes.Alerts.model_validate(alerting.view())
+    assert [rule.name for group in shown.groups for rule in group.rules] == ["R"]
+    assert alerting.playbooks["Past"] == "q", "a Prometheus may evaluate it"
 
 
 def test_alerts_are_shown_the_worst_first() -> None:
@@ -257,3 +292,23 @@ def test_rules_that_are_switched_off_may_hold_mistakes(configured: Configured) -
 def test_rules_that_cannot_be_used_are_a_mistake_of_the_configuration(configured: Configured) -> None:
     with pytest.raises(ConfigError, match=r"rules\.yaml:1: rule file: unknown key 'not'"):
         configured("not: rules")
+
+
+def test_a_campaign_is_told_whose_cards_are_whose(tmp_path: Path, store: Store) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text(
+        "groups: [{name: g, rules: [{alert: R, expr: npu_power_watts > 1, labels: {severity: critical}}]}]"
+    )
+    values = {
+        "rules": {"shipped": False, "files": [str(path)]},
+        "collect": {"derived": {"cards": [[0, 1], [2, 3]]}},
+    }
+    history = History()
+    alerting = Alerting(Config.model_validate(values), history, store, Notices(lambda: START), START)
+    assert alerting.watch is not None
+    heard = []
+    for npu, now in (("2", START), ("1", START + STEP)):
+        history.add([Sample("npu_power_watts", 300.0, now, labels(npu=npu))])
+        asyncio.run(alerting.watch.tick(now))
+        heard.append(alerting.campaign_alert()(now))
+    assert heard == [None, "R"]

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from daemon.alerting.addressee import engine_name
 from daemon.cli import run
+from daemon.config import Config
 from tests.daemon.trimtab_command import Trimtab
 
 RULES = """\
@@ -60,6 +62,10 @@ def test_check_lists_the_rules_of_a_file(trimtab: Trimtab, rules: Path) -> None:
             "trimtab_engine_ttft_seconds is a histogram: ask for trimtab_engine_ttft_seconds_bucket",
         ),
         (
+            "groups: [{name: g, rules: [{alert: A, expr: 'increase(trimtab_switches_total[1h]) > 9'}]}]",
+            "rules.yaml:1: rule A: no past is kept of trimtab_switches_total",
+        ),
+        (
             "groups: [{name: g, rules: [{alert: A, expr: npu_power_watts > 1, playbook: slow_cart}]}]",
             "rules.yaml:1: rule A: there is no playbook slow_cart; did you mean slow_card?",
         ),
@@ -95,7 +101,10 @@ def test_export_prints_what_prometheus_reads(trimtab: Trimtab, rules: Path) -> N
     told = trimtab("rules", "export", str(rules))
     assert told.code == 0
     assert yaml.safe_load(told.out) == json.loads(trimtab("rules", "export", str(rules), "--json").out)
-    assert yaml.safe_load(told.out)["groups"][0]["rules"][0]["for"] == "30s"
+    (rule,) = yaml.safe_load(told.out)["groups"][0]["rules"]
+    engine = engine_name(Config())
+    assert (rule["for"], rule["labels"]["trimtab_engine"]) == ("30s", engine)
+    assert f'trimtab_engine="{engine}"' in rule["expr"]
     rules.write_text("alert_rules: 3")
     assert trimtab("rules", "export", str(rules)).code == 1
 

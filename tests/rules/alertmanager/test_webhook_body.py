@@ -18,6 +18,7 @@ from rules.alertmanager.webhook_body import (
     MOST_ALERTS,
     MOST_BYTES,
     MOST_KEPT_BYTES,
+    POST,
     WebhookError,
     parse,
     unix_time,
@@ -148,6 +149,27 @@ def test_control_characters_go_no_further() -> None:
 def test_of_a_huge_alert_the_times_are_kept() -> None:
     (alert,) = parse(a_post(an_item(extra="x" * 2 * MOST_KEPT_BYTES))).alerts
     assert set(alert.body) == {"status", "startsAt", "endsAt", "fingerprint"}
+
+
+def test_what_a_post_says_beside_its_alerts_is_kept_with_each() -> None:
+    delivery = parse(a_post(an_item(), an_item("Other"), newer={"a": ["\x1b[2J"]}))
+    for alert in delivery.alerts:
+        post = alert.body[POST]
+        assert post["receiver"] == "trimtab"
+        assert post["groupKey"] == '{}:{alertname="NodeDown"}'
+        assert post["newer"] == {"a": [f"{REPLACED}[2J"]}
+        assert "alerts" not in post
+
+
+def test_a_post_is_kept_only_where_it_fits_beside_the_alert() -> None:
+    half = "x" * (MOST_KEPT_BYTES // 2)
+    (small, large) = parse(a_post(an_item(), an_item("Other", extra=half), newer=half)).alerts
+    assert small.body[POST]["newer"] == half
+    assert large.body["extra"] == half and POST not in large.body
+    for body in (small.body, large.body):
+        assert len(json.dumps(dict(body))) <= MOST_KEPT_BYTES + 100
+    (own,) = parse(a_post(an_item(post="of its own"))).alerts
+    assert own.body[POST] == "of its own"
 
 
 @given(st.lists(ITEM, max_size=4), st.dictionaries(st.text(max_size=6), JSON, max_size=3))

@@ -237,8 +237,9 @@ def test_every_restart_with_settings_leaves_them() -> None:
         (SKEWED, "quietest"),
         (SKEWED_CLOCK, "now"),
         ({**SKEWED, ("npu_throttled_share_ratio", labels(npu="3")): 0.8}, "now"),
+        ({("npu_busier_ratio", labels(npu="3")): 0.12}, "now"),
     ],
-    ids=["busier", "lower clock", "throttled"],
+    ids=["busier", "lower clock", "throttled", "busier than it was"],
 )
 def test_a_serving_engine_is_restarted_for_a_busier_card_in_a_quiet_time_only(
     stand: Stand, readings: Readings, when: str

@@ -57,6 +57,14 @@ def test_a_message_says_what_fires_since_when_and_why(name: FormatName) -> None:
         assert part in said
 
 
+@pytest.mark.parametrize("name", CHATS)
+def test_a_message_says_of_which_engine_it_is(name: FormatName) -> None:
+    at = Message((an_alert("KvFull"),), (), "", "north-1:8000", {"trimtab_engine": "north-1:8000"})
+    assert "Trimtab alert at north-1:8000: 1 firing (KvFull)" in text(name, at)
+    assert "Trimtab alert at north-1:8000: notice" in text(name, Message((), ("hot",), "", "north-1:8000"))
+    assert "at x：//＠all" in text(name, Message((), ("hot",), "", "x://@all")), "nothing in it is a mark"
+
+
 def test_the_worst_that_fires_stands_first() -> None:
     alerts = [
         an_alert("over", state="resolved", labels={"severity": "critical"}),
@@ -120,17 +128,24 @@ def test_feishu_signs_inside_the_body_with_the_secret_in_the_key() -> None:
 
 
 def test_plain_is_all_there_is_for_a_program() -> None:
-    made = body("plain", Message((an_alert(value=float("nan")),), ("a note",), "http://t/alerts"))
+    own = {"trimtab_engine": "north-1:8000", "severity": "of our own"}
+    alerts = (an_alert(value=float("nan")),)
+    made = body("plain", Message(alerts, ("a note",), "http://t/alerts", "north-1:8000", own))
     assert made == {
         "source": "trimtab",
         "version": "1",
         "time": "2027-01-15T08:00:00.000000Z",
         "page": "http://t/alerts",
+        "engine": "north-1:8000",
         "alerts": [
             {
                 "status": "firing",
                 "fingerprint": an_alert().fingerprint,
-                "labels": {"alertname": "KvFull", "severity": "warning"},
+                "labels": {
+                    "trimtab_engine": "north-1:8000",
+                    "alertname": "KvFull",
+                    "severity": "warning",
+                },
                 "annotations": {"summary": "KvFull holds"},
                 "value": None,
                 "startsAt": "2027-01-15T07:59:00.000000Z",
