@@ -158,12 +158,12 @@ class PlaybookDriver:
         if not self._recovered:
             raise Refused("what a process before this one left is looked at first: try again in a moment")
         pairs = tuple(sorted((str(key), str(value)) for key, value in labels.items()))
-        known = {run.run_id for run in self._status.runs}
+        before = {run.run_id for run in self._status.runs}
         self._runner.take([manual(name, pairs, now, dry_run=dry_run)], now)
         new = [
             one
             for one in self._step(now)
-            if isinstance(one, RunChanged) and one.playbook == name and one.run_id not in known
+            if isinstance(one, RunChanged) and one.playbook == name and one.run_id not in before
         ]
         if not new:
             raise Refused(self._status.trouble or "the run was not begun: see the log")

@@ -214,7 +214,7 @@ def test_a_start_that_went_back_to_the_old_settings_makes_memory_whole_too(stand
     here.takes_settings = tried
 
     def readings() -> Readings:
-        ran = {("trimtab_restart_time_seconds", ()): stand.now} if here.done else {}
+        ran: Readings = {("trimtab_restart_time_seconds", ()): stand.now} if here.done else {}
         return {**FRAGMENTED, **(WHOLE if here.done else {}), **ran}
 
     walk(stand, "memory_fragmentation", readings)
