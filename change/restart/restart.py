@@ -183,8 +183,8 @@ class Restart:
         deadline = parts.clock.now() + parts.settings.watch_seconds
         while parts.clock.now() < deadline:
             trouble = await parts.judges.watch()
-            state = await parts.server.look()
-            if trouble is None and not state.running and not state.starting:
+            state = await self._start.look()
+            if trouble is None and state is not None and not state.running and not state.starting:
                 trouble = "the engine ended" if state.reason is None else f"the engine ended ({state.reason})"
             if trouble is not None:
                 raise PhaseFailed("open", f"not good for its users: {trouble}")
