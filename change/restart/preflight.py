@@ -27,6 +27,12 @@ async def objections(
     if refusal is not None:
         found.append(refusal)
     found += await parts.judges.problems(order.settings, order.command)
+    gated = [name for name, value in order.settings.items() if parts.judges.golden({name: value})]
+    if gated and not parts.probe.has_golden:
+        found.append(
+            f"{', '.join(gated)} may change answers, and there is no golden prompt to prove them: write some into "
+            "engine.restart.golden"
+        )
     found += await parts.server.objections()
     own = Own.of(family, running)
     found += await _memory(parts, await parts.judges.plan(order.command), own)

@@ -91,6 +91,12 @@ def spoil_arguments(stand: Stand) -> dict[str, Any]:
     return {"swap_space": 4}
 
 
+def spoil_golden(stand: Stand) -> dict[str, Any]:
+    stand.judge(golden=lambda settings: "kv_cache_dtype" in settings)
+    stand.probe.has_golden = False
+    return {"kv_cache_dtype": "int8"}
+
+
 def spoil_plan(_: Stand) -> dict[str, Any]:
     return {"tensor_parallel_size": 2}
 
@@ -117,6 +123,7 @@ def spoil_gate(stand: Stand) -> dict[str, Any]:
         (spoil_disk, "make room"),
         (spoil_hand, "started with --rm"),
         (spoil_arguments, "--swap-space is gone"),
+        (spoil_golden, "there is no golden prompt"),
         (spoil_plan, "memory plan cannot fit on a card of 32.0 GiB"),
         (spoil_share, "memory plan cannot fit into the share 0.6"),
         (spoil_window, "maintenance window"),
