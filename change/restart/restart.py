@@ -65,7 +65,7 @@ class Restart:
             in_place = self._trial is not None and state.running and same(order.command, now_command)
             if in_place and order.kind != "trial":
                 return await self._promote_in_place(good, now_command, state)
-            found = await objections(parts, order, self._owned, state.running)
+            found = await objections(parts, order, good.command, self._owned, state.running)
             if found:
                 return self._result("refused", "preflight", "; ".join(found))
             self._entry = self._write(good, state)

@@ -9,12 +9,14 @@ import pytest
 
 from change.journal import JournalUnwritable
 from change.restart.command import same
+from change.restart.memory import MemoryPlan
 from change.restart.ports import Holder
 from change.restart.restart import Restart
+from change.restart.roll_back import order_back
 from change.restart.settings import RestartSettings
-from change.server import ProcessMark
+from change.server import LaunchCommand, ProcessMark
 from sim.server_hand import FaultKind
-from tests.change.restart.stand import GIB, Stand
+from tests.change.restart.stand import GIB, Stand, read
 
 STRANGER = Holder("python3", ProcessMark(77, 5.0), 20 * GIB, "NPU 1")
 
@@ -141,6 +143,23 @@ def test_what_can_be_known_beforehand_stops_nothing(spoil: Any, says: str) -> No
     assert stand.server.stops == 0
     assert stand.entries() == []
     assert stand.node.control.gate_state == "open"
+
+
+def test_what_serves_fits_whatever_the_formulas_say() -> None:
+    stand = Stand()
+
+    async def too_much(command: LaunchCommand) -> MemoryPlan:
+        found = read(command)
+        return MemoryPlan(float(found["gpu_memory_utilization"]), 172 * GIB, int(found["max_num_seqs"]) * GIB)
+
+    stand.judge(plan=too_much)
+    assert stand.restart(block_size=64).outcome == "served"
+    refused = stand.restart(max_num_seqs=512)
+    assert (refused.outcome, refused.phase) == ("refused", "preflight")
+    assert "memory plan cannot fit" in refused.reason
+    assert stand.restart(max_num_seqs=128).outcome == "served"
+    order = stand.live(order_back(stand.parts, stand.entries()[-1:], "operator"))
+    assert stand.live(Restart(stand.parts, order).run()).outcome == "served"
 
 
 def test_what_the_engine_itself_holds_counts_as_free() -> None:
