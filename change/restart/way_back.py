@@ -78,13 +78,8 @@ async def give_up(parts: Parts, course: Course, keeper: Keeper, good: Good, last
 
     Returns what stands there in words, or None if it is the last known good.
     """
-    if not await answers(parts):
-        # What could not be ended on the way back is not ended now either: nothing would be started in its place. Nor
-        # is what the hand knows nothing of: it may be about to serve.
-        if last.phase != "stop":
-            with contextlib.suppress(ServerError):
-                await parts.server.look()
-                await parts.server.stop(grace_seconds=parts.settings.grace_seconds)
+    # What could not be ended on the way back is not ended now either: nothing would be started in its place.
+    if not await answers(parts) and (last.phase == "stop" or not await _as_it_was(parts, course, good)):
         return NOTHING
     with contextlib.suppress(EngineError):
         await keeper.open()
@@ -93,6 +88,26 @@ async def give_up(parts: Parts, course: Course, keeper: Keeper, good: Good, last
         if same(await parts.server.command(), good.command):
             return None
     return "the engine serves with a command that is not proved, and could not be ended"
+
+
+async def _as_it_was(parts: Parts, course: Course, good: Good) -> bool:
+    """End what does not answer; where the last known good was made anew, start the kept one itself, its gate open.
+
+    What it has beside its command may be what the new one lacked. Returns whether it answers.
+    """
+    try:
+        await parts.server.look()  # What the hand knows nothing of is let be: it may be about to serve.
+        await parts.server.stop(grace_seconds=parts.settings.grace_seconds)
+        if not parts.server.keeps_original:
+            return False
+        course.say("the last known good could not be made anew: the one that was kept is started as it was")
+        await parts.server.keep(good.command)
+        await parts.server.start(good.command)
+        await Start(parts, course, lambda boot_id: None).load(good.command)
+    except (ServerError, PhaseFailed) as error:
+        course.say(str(error))
+        return False
+    return await answers(parts)
 
 
 async def end_failed(

@@ -266,6 +266,19 @@ def test_when_the_way_back_fails_too_nothing_more_is_tried_and_somebody_is_told(
     assert any("NPU out of memory" in line for line in entry.effective["log"])
 
 
+def test_where_the_last_known_good_itself_was_kept_it_is_started_as_it_was_in_the_end() -> None:
+    stand = Stand()
+    stand.server.keeps_original = True
+    stand.server.faults = ["out_of_memory", "init_failure"]
+    result = stand.restart(block_size=64)
+    assert (result.outcome, stand.server.starts) == ("returned", 3)
+    assert "though not as it should" in stand.alerts[0]
+    assert stand.serves(block_size=128)
+    assert "TRIMTAB_GATE" not in stand.server.run.command.environ
+    stand.server.faults = ["out_of_memory", "init_failure", "hang"]
+    assert (stand.restart(block_size=64).outcome, stand.server.starts) == ("down", 6)
+
+
 def test_after_that_an_operator_can_start_it_again() -> None:
     stand = Stand()
     stand.server.faults = ["out_of_memory", "init_failure"]
