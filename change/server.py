@@ -84,6 +84,15 @@ class EngineServer(Protocol):
         """The hand's name in the configuration, such as `process`."""
         ...
 
+    @property
+    def keeps_original(self) -> bool:
+        """Whether each start makes the engine anew while the one before is kept itself.
+
+        If it does, `keep` of the last known good while no engine runs brings the kept one back, and a start of the
+        same command starts it as it was.
+        """
+        ...
+
     async def command(self) -> LaunchCommand:
         """Return how the engine that runs now, or ran last, was started."""
         ...

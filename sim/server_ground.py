@@ -88,6 +88,7 @@ class SimulatedProbe:
 
     server: SimulatedServer
     clock: Clock
+    has_golden: bool = True
 
     async def healthy(self) -> bool:
         """Whether it answers."""

@@ -66,6 +66,7 @@ class SimulatedServer:
     """The engine does not end before its grace is over."""
     attended: list[float] = field(default_factory=list)
     """When somebody said that he looks after an unfinished change."""
+    keeps_original: bool = False
     in_the_way: str | None = None
     """What the hand knows to be in the way of a restart."""
 

@@ -19,6 +19,10 @@ from change.restart.redaction import redactor
 from change.server import LaunchCommand, ServerError, ServerState, Settings
 from store import StoreError
 
+BLIND_SECONDS = 300.0
+"""How long a hand may be out of reach while a start is followed: the engine goes on without it, and a way back would
+need it too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Begun:
@@ -56,6 +60,7 @@ class Start:
         self._new_boot = new_boot
         self._position: str | None = None
         self._load: Load | None = None
+        self._blind = False
         self.accuracy: Accuracy = "not_asked"
 
     @property
@@ -76,6 +81,18 @@ class Start:
             except ServerError as error:
                 raise PhaseFailed("start", f"the engine could not be started: {error}") from error
 
+    async def look(self) -> ServerState | None:
+        """Look at the engine; None where its hand cannot say, which is no end of it."""
+        try:
+            state = await self._parts.server.look()
+        except ServerError as error:
+            if not self._blind:
+                self._course.say(f"whether the engine runs is not known: {error}")
+            self._blind = True
+            return None
+        self._blind = False
+        return state
+
     async def prove(self, what: Begun) -> Proof:
         """Follow it to the point where the gate may open; raises `PhaseFailed`."""
         await self.load(what.command)
@@ -88,7 +105,7 @@ class Start:
         return Proof(effective, self.accuracy, tuple(remarks))
 
     async def load(self, command: LaunchCommand) -> None:
-        """Follow the log until the engine serves, has ended, or is overdue."""
+        """Follow the log until the engine runs and serves, has ended, or is overdue."""
         parts, course = self._parts, self._course
         with course.during("load"):
             load = self._load = Load(
@@ -98,20 +115,27 @@ class Start:
                 parts.judges.classify,
                 redactor(command),
             )
+            seen = parts.clock.now()
             while True:
-                state = await parts.server.look()
+                state = await self.look()
+                seen = parts.clock.now() if state is not None else seen
                 await self._read(load)
-                if not state.running and not state.starting:
+                if state is not None and not state.running and not state.starting:
                     raise PhaseFailed("load", f"{_ended(state)} before {load.step!r}; {load.why()}")
                 if load.fatal is not None:
                     raise PhaseFailed("load", f"the engine died before {load.step!r}; {load.why()}")
-                # Its own health says more than a line that another version may spell otherwise.
-                if load.serving or await parts.probe.healthy():
+                # Its own health says more than a line that another version may spell otherwise. In a rollout, though,
+                # an old replica may be who says it.
+                if state is not None and state.running and (load.serving or await parts.probe.healthy()):
                     return
                 late = load.overdue(parts.clock.now())
                 if late is not None:
-                    said = "" if state.reason is None else f" ({state.reason})"
+                    said = "" if state is None or state.reason is None else f" ({state.reason})"
                     raise PhaseFailed("load", f"the engine hangs: {late}{said}; {load.why()}")
+                if parts.clock.now() - seen >= BLIND_SECONDS:
+                    raise PhaseFailed(
+                        "load", f"whether it runs was not known for {BLIND_SECONDS:g} s; {load.why()}"
+                    )
                 await parts.clock.sleep(parts.settings.poll_seconds)
 
     async def _read(self, load: Load) -> None:
@@ -214,8 +238,8 @@ class Start:
             return effective, remarks
 
     async def _alive(self, phase: Phase) -> None:
-        state = await self._parts.server.look()
-        if not state.running and not state.starting:
+        state = await self.look()
+        if state is not None and not state.running and not state.starting:
             if self._load is not None:
                 await self._read(self._load)
             why = "" if self._load is None else f"; {self._load.why()}"

@@ -27,6 +27,14 @@ class MemoryPlan:
     weights_bytes: int | None = None
     kv_bytes: int | None = None
 
+    def within(self, known: MemoryPlan) -> bool:
+        """Whether it asks for no more than one that is known to serve, in no smaller share."""
+        return self.share >= known.share and self._held <= known._held
+
+    @property
+    def _held(self) -> int:
+        return (self.weights_bytes or 0) + (self.kv_bytes or 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:

@@ -133,6 +133,8 @@ class Load:
     def feed(self, lines: Sequence[str], now: float) -> list[str]:
         """Read lines; return what was reached with them, in words."""
         reached: list[str] = []
+        if lines and not self._lines:
+            self._reached_at = now  # a pod may be made long after it was asked for
         for raw in lines:
             if len(self._head) < HEAD_LINES:
                 self._head.append(raw[:_LONGEST_LINE])
@@ -158,16 +160,17 @@ class Load:
     def overdue(self, now: float) -> str | None:
         """Say in words what was not reached in its time, or None.
 
-        An engine whose log nobody reads has the sum of all times.
+        An engine whose log nobody reads has the sum of all times, and so have those that come up after the one whose
+        log it is.
         """
-        if self.serving:
-            return None
-        if not self._lines:
-            limit, since = sum(self._seconds[step] for step in STEP_SECONDS), self._begun
+        if self.serving or not self._lines:
+            limit = sum(self._seconds[step] for step in STEP_SECONDS)
         else:
-            limit, since = self._seconds[self._milestones[self._next].step], self._reached_at
-        if now - since <= limit:
+            limit = self._seconds[self._milestones[self._next].step]
+        if now - self._reached_at <= limit:
             return None
+        if self.serving:
+            return f"its log says that it serves, and it was not all up within {limit:.0f} s"
         return f"{self.step!r} was not reached within {limit:.0f} s"
 
     def why(self) -> str:

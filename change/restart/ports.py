@@ -74,6 +74,11 @@ class ProbeFailed(Exception):
 class Probe(Protocol):
     """Asks one engine for work, past its gate: every call carries the plugin's token."""
 
+    @property
+    def has_golden(self) -> bool:
+        """Whether there are golden prompts to ask."""
+        ...
+
     async def healthy(self) -> bool:
         """Say whether the engine says it is well; False when nobody answers."""
         ...

@@ -10,15 +10,17 @@ from change.restart.order import RestartOrder
 from change.restart.own import Own
 from change.restart.parts import Parts
 from change.restart.ports import Card, Holder
-from change.server import ProcessMark
+from change.server import LaunchCommand, ProcessMark
 
 _GIB = 1024**3
 
 
 async def objections(
-    parts: Parts, order: RestartOrder, family: Sequence[ProcessMark], running: bool
+    parts: Parts, order: RestartOrder, good: LaunchCommand, family: Sequence[ProcessMark], running: bool
 ) -> list[str]:
-    """Say in words what speaks against a restart; nothing is changed. `family` are the processes of the engine.
+    """Say in words what speaks against a restart; nothing is changed.
+
+    `good` is the last known good command, `family` are the processes of the engine.
 
     What it holds of memory and its port count as free, as they will be. Warnings are said, and are no objection.
     """
@@ -27,9 +29,18 @@ async def objections(
     if refusal is not None:
         found.append(refusal)
     found += await parts.judges.problems(order.settings, order.command)
+    gated = [name for name, value in order.settings.items() if parts.judges.golden({name: value})]
+    if gated and not parts.probe.has_golden:
+        found.append(
+            f"{', '.join(gated)} may change answers, and there is no golden prompt to prove them: write some into "
+            "engine.restart.golden"
+        )
     found += await parts.server.objections()
     own = Own.of(family, running)
-    found += await _memory(parts, await parts.judges.plan(order.command), own)
+    plan = await parts.judges.plan(order.command)
+    # What a rollback brings back has served, too.
+    known = plan if order.undoes else await parts.judges.plan(good)
+    found += await _memory(parts, plan, known, own)
     found += await _port(parts, own)
     free = await parts.ground.disk_free_bytes()
     least = parts.settings.least_disk_bytes
@@ -42,14 +53,15 @@ async def objections(
     return found
 
 
-async def _memory(parts: Parts, plan: MemoryPlan | None, engine: Own) -> list[str]:
+async def _memory(parts: Parts, plan: MemoryPlan | None, known: MemoryPlan | None, engine: Own) -> list[str]:
     cards = await parts.ground.cards()
     if plan is None or not cards:
         return []
     judged = judge(plan, cards)
     for warning in judged.warnings:
         parts.say(f"preflight: {warning}")
-    found = list(judged.problems)
+    # The formulas do not know every model: what has served fits, whatever they say.
+    found = [] if known is not None and plan.within(known) else list(judged.problems)
     holders = await parts.ground.holders()
     slack = parts.settings.memory_tolerance
     for card in cards:

@@ -74,7 +74,7 @@ class Restart:
             in_place = self._trial is not None and state.running and same(order.command, now_command)
             if in_place and order.kind != "trial":
                 return await self._promote_in_place(good, now_command, state)
-            found = await objections(parts, order, self._owned, state.running)
+            found = await objections(parts, order, good.command, self._owned, state.running)
             if found:
                 return self._result("refused", "preflight", "; ".join(found))
             self._entry = self._write(good, state)
@@ -172,9 +172,7 @@ class Restart:
                 restart_actor(self._entry),
             )
         )
-        parts.journal.mark(
-            self._entry, "verified", parts.clock.now(), {"settings": dict(proof.effective), **self._figures()}
-        )
+        parts.journal.mark(self._entry, "verified", parts.clock.now(), self._figures(proof))
         await open_gate(parts, course, self._keeper)
         self._let_in = True
         await self._watch()
@@ -198,8 +196,8 @@ class Restart:
         deadline = parts.clock.now() + parts.settings.watch_seconds
         while parts.clock.now() < deadline:
             trouble = await parts.judges.watch()
-            state = await parts.server.look()
-            if trouble is None and not state.running and not state.starting:
+            state = await self._start.look()
+            if trouble is None and state is not None and not state.running and not state.starting:
                 trouble = "the engine ended" if state.reason is None else f"the engine ended ({state.reason})"
             if trouble is not None:
                 raise PhaseFailed("open", f"not good for its users: {trouble}")
@@ -235,12 +233,11 @@ class Restart:
         if not await parts.probe.healthy():
             return self._result("refused", "preflight", "the trial that is to stay is not well")
         self._entry = self._write(good, state)
-        known = dict((self._trial.effective or {}).get("settings") or {})
+        shown = self._trial.effective or {}
+        proof = Proof(dict(shown.get("settings") or {}), shown.get("accuracy", "not_asked"), ())
         try:
             parts.journal.mark(self._entry, "applied", parts.clock.now())
-            parts.journal.mark(
-                self._entry, "verified", parts.clock.now(), {"settings": known, **self._figures()}
-            )
+            parts.journal.mark(self._entry, "verified", parts.clock.now(), self._figures(proof))
             await parts.server.keep(command)
         except (ServerError, StoreError) as error:
             # Closed now: left verified, recovery would make the promotion that was refused. The trial stays one.
@@ -256,7 +253,7 @@ class Restart:
             parts.alert(f"the promotion stands but is not completed yet: {error}")
             remarks.append(str(error))
         reason = "; ".join(["the trial stays: no restart was needed", *remarks])
-        return self._result("served", "open", reason, Proof(known, "not_asked", ()))
+        return self._result("served", "open", reason, proof)
 
     async def _promote_hot(self, entry: int) -> None:
         parts = self._parts
@@ -359,8 +356,10 @@ class Restart:
 
         return Start(self._parts, self._course, locked)
 
-    def _figures(self, **more: Any) -> dict[str, Any]:
-        return evidence(self._course.seconds, self._course.down_seconds, self._starts, **more)
+    def _figures(self, proof: Proof | None, **more: Any) -> dict[str, Any]:
+        # With what the start showed: a promotion of it in place proves nothing anew.
+        shown = {} if proof is None else {"settings": dict(proof.effective), "accuracy": proof.accuracy}
+        return {**shown, **evidence(self._course.seconds, self._course.down_seconds, self._starts, **more)}
 
     def _close(
         self,
@@ -371,14 +370,13 @@ class Restart:
     ) -> None:
         if self._entry is None:
             return
-        settings = {} if proof is None else {"settings": dict(proof.effective)}
         try:
             self._parts.journal.close(
                 self._entry,
                 outcome,
                 self._parts.clock.now(),
                 reason,
-                effective={**settings, **self._figures(**more)},
+                effective=self._figures(proof, **more),
             )
         except StoreError as error:
             self._parts.alert(f"journal entry {self._entry} stays open, recovery closes it: {error}")

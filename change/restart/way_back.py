@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from change.engine import EngineError
 from change.journal import restart_actor
@@ -18,6 +19,8 @@ from change.restart.ports import ProbeFailed
 from change.restart.record import Good
 from change.server import ProcessMark, ServerError
 from store import StoreError
+
+T = TypeVar("T")
 
 STOPS = 3
 """How often an end is ordered on the way back: an engine that cannot be ended keeps the last known good out."""
@@ -59,13 +62,13 @@ async def _runs(parts: Parts, identity: str, seconds: float, *, well: bool) -> b
 
 
 async def answers(parts: Parts) -> bool:
-    """Whether what stands there runs, says it is well and gives a token."""
+    """Whether what stands there says it is well and gives a token, whatever the hand knows of it."""
     try:
-        if not (await parts.server.look()).running or not await parts.probe.healthy():
+        if not await parts.probe.healthy():
             return False
         async with asyncio.timeout(parts.settings.probe_seconds):
             await parts.probe.one_token()
-    except (ServerError, ProbeFailed, TimeoutError):
+    except (ProbeFailed, TimeoutError):
         return False
     return True
 
@@ -75,11 +78,8 @@ async def give_up(parts: Parts, course: Course, keeper: Keeper, good: Good, last
 
     Returns what stands there in words, or None if it is the last known good.
     """
-    if not await answers(parts):
-        # What could not be ended on the way back is not ended now either: nothing would be started in its place.
-        if last.phase != "stop":
-            with contextlib.suppress(ServerError):
-                await parts.server.stop(grace_seconds=parts.settings.grace_seconds)
+    # What could not be ended on the way back is not ended now either: nothing would be started in its place.
+    if not await answers(parts) and (last.phase == "stop" or not await _as_it_was(parts, course, good)):
         return NOTHING
     with contextlib.suppress(EngineError):
         await keeper.open()
@@ -90,6 +90,26 @@ async def give_up(parts: Parts, course: Course, keeper: Keeper, good: Good, last
     return "the engine serves with a command that is not proved, and could not be ended"
 
 
+async def _as_it_was(parts: Parts, course: Course, good: Good) -> bool:
+    """End what does not answer; where the last known good was made anew, start the kept one itself, its gate open.
+
+    What it has beside its command may be what the new one lacked. Returns whether it answers.
+    """
+    try:
+        await parts.server.look()  # What the hand knows nothing of is let be: it may be about to serve.
+        await parts.server.stop(grace_seconds=parts.settings.grace_seconds)
+        if not parts.server.keeps_original:
+            return False
+        course.say("the last known good could not be made anew: the one that was kept is started as it was")
+        await parts.server.keep(good.command)
+        await parts.server.start(good.command)
+        await Start(parts, course, lambda boot_id: None).load(good.command)
+    except (ServerError, PhaseFailed) as error:
+        course.say(str(error))
+        return False
+    return await answers(parts)
+
+
 async def end_failed(
     parts: Parts, course: Course, keeper: Keeper, owned: Sequence[ProcessMark], *, let_in: bool
 ) -> None:
@@ -98,7 +118,7 @@ async def end_failed(
     If users were let in (`let_in`), they are drained like any others. Memory that does not come back is said and no
     more: the last known good is started all the same, as nothing better is left to do.
     """
-    state = await parts.server.look()
+    state = await _at_last(parts, course, parts.server.look)
     family = await parts.ground.family(state.processes)
     held = await held_by(parts, [*owned, *family], state.running)
     if state.running and let_in:
@@ -107,23 +127,25 @@ async def end_failed(
         except PhaseFailed as failed:
             course.say(f"not drained: {failed}")
     course.gate_closed()
-    await _stop_at_last(parts, course)
+    await _at_last(parts, course, lambda: stop(parts, course))
     try:
         await release(parts, course, [*owned, *family], held)
     except PhaseFailed as failed:
         course.say(str(failed))
 
 
-async def _stop_at_last(parts: Parts, course: Course) -> None:
-    for left in reversed(range(STOPS)):
+async def _at_last(parts: Parts, course: Course, order: Callable[[], Awaitable[T]]) -> T:
+    """Have the hand carry out a part of an end, ordered more than once; raises `PhaseFailed`."""
+    for _ in range(STOPS - 1):
         try:
-            await stop(parts, course)
-            return
+            return await order()
         except (PhaseFailed, ServerError) as failed:
-            if not left:
-                raise PhaseFailed("stop", str(failed)) from failed
             course.say(f"{failed}; tried again in {STOP_PAUSE_SECONDS:g} s")
             await parts.clock.sleep(STOP_PAUSE_SECONDS)
+    try:
+        return await order()
+    except (PhaseFailed, ServerError) as failed:
+        raise PhaseFailed("stop", str(failed)) from failed
 
 
 async def start_good(

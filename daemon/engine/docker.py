@@ -76,6 +76,8 @@ class _Found:
 class DockerServer:
     """The engine in one named container; an `EngineServer`."""
 
+    keeps_original = True
+
     def __init__(self, api: DockerApi, container: str, *, host_name: str = "") -> None:
         """Prepare a hand for one container; `host_name` is this machine's, the short id of the container it may be."""
         self._api = api
@@ -250,14 +252,14 @@ class DockerServer:
         assert main is not None
         if before is not None:
             self._own(main, before)
-        if main.runs(command):
-            return main
-        if before is not None and before.runs(command):
+        if before is not None and before.fits(command):
             # The policy first: its record goes with the container that is removed.
             await self._set_policy(before, main.wanted_policy)
             await self._api.remove(main.id)
             await self._api.rename(before.id, self._name)
             return await self._main()
+        if main.fits(command):
+            return main
         source = before or main
         self._refuse_unsafe(source)
         policy = (main.wanted_policy if before is not None else None) or main.policy

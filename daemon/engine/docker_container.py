@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from change.restart.command import plain
 from change.server import LaunchCommand, ServerError
 from daemon.engine.stamped_log import NANOSECONDS, nanoseconds
 
@@ -168,9 +169,9 @@ class Container:
         ours = {name: environ[name] for name in changed if name in environ}
         return LaunchCommand((*config.Entrypoint, *config.Cmd), ours)
 
-    def runs(self, command: LaunchCommand) -> bool:
-        """Whether it was made for this command."""
-        own = self.command
+    def fits(self, command: LaunchCommand) -> bool:
+        """Whether it can be started as this command; if that has no gate, the one it was made with does not matter."""
+        own = self.command if command != plain(command) else plain(self.command)
         return own.argv == command.argv and dict(own.environ) == dict(command.environ)
 
 

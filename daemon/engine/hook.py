@@ -45,6 +45,7 @@ class HookServer:
     """Runs the programs of the section. Every call raises `ServerError`."""
 
     way = "hook"
+    keeps_original = False
 
     def __init__(self, section: HookSection) -> None:
         self._section = section

@@ -34,6 +34,8 @@ CLOCKS_APART_SECONDS = 120
 class KubernetesServer:
     """The engine in one container of a Deployment or StatefulSet; an `EngineServer`."""
 
+    keeps_original = False
+
     def __init__(
         self,
         api: KubernetesApi,

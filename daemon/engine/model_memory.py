@@ -26,9 +26,12 @@ def memory_plan(command: LaunchCommand, settings: Settings) -> MemoryPlan:
         return MemoryPlan(share)
     tensor = int(_number(settings, "tensor_parallel_size") or 1)
     stages = int(_number(settings, "pipeline_parallel_size") or 1)
-    size = _weights(folder)
-    weights = None if size is None else size // (tensor * stages)
-    return MemoryPlan(share, weights, _kv_bytes(folder, settings, tensor, stages))
+    size, config = _weights(folder), _config(folder)
+    # Experts are shared by the data-parallel copies too, expert-parallel or not; what each copy has for itself beside
+    # them is not told apart, so that this is the least there can be.
+    copies = int(_number(settings, "data_parallel_size") or 1) if _may_have_experts(config) else 1
+    weights = None if size is None else size // (tensor * stages * copies)
+    return MemoryPlan(share, weights, _kv_bytes(config, settings, tensor, stages))
 
 
 def model_folder(argv: Sequence[str]) -> Path | None:
@@ -58,9 +61,12 @@ def _weights(folder: Path) -> int | None:
     return None
 
 
-def _kv_bytes(folder: Path, settings: Settings, tensor: int, stages: int) -> int | None:
+def _may_have_experts(config: Mapping[str, Any] | None) -> bool:
+    return config is None or any("experts" in name and _count(config, name) for name in config)
+
+
+def _kv_bytes(config: Mapping[str, Any] | None, settings: Settings, tensor: int, stages: int) -> int | None:
     """KV cache of one request of the longest length, on one card; None for a layout that is not plain attention."""
-    config = _config(folder)
     if config is None or "kv_lora_rank" in config:
         return None  # a compressed cache, whose size another formula gives
     heads, layers = _count(config, "num_attention_heads"), _count(config, "num_hidden_layers")

@@ -66,6 +66,11 @@ class EngineRestartProbe:
             verify=verify, trust_env=False, headers=headers, transport=transport, timeout=answer_seconds
         )
 
+    @property
+    def has_golden(self) -> bool:
+        """Whether the configuration has golden prompts."""
+        return bool(self._golden)
+
     async def healthy(self) -> bool:
         """Whether `/health` says so."""
         try:

@@ -42,6 +42,7 @@ class ProcessServer:
     """Speaks with the guardian that listens in `run_dir`. Every call raises `ServerError` if none does."""
 
     way = "process"
+    keeps_original = False
 
     def __init__(self, run_dir: Path) -> None:
         self._path = socket_path(run_dir)

@@ -39,6 +39,7 @@ class SystemdServer:
     """Looks after `unit`; `root` is where its files and control group are. Every call raises `ServerError`."""
 
     way = "systemd"
+    keeps_original = False
 
     def __init__(self, unit: str, *, root: Path = Path("/")) -> None:
         self._unit = unit

@@ -89,12 +89,8 @@ class Steps:
         seen = yield command
         if self._stopping is not None:
             # The answer first: whatever it says is so.
-            if isinstance(seen, Restarted):
-                self.spent.take(seen.result)
-                self._serving = (
-                    0 if seen.result.outcome in ("returned", "refused") and not self._serving else -1
-                )
-                self._hands_off = seen.result.outcome == "down"
+            if isinstance(command, Restart) and isinstance(seen, Restarted):
+                self._take(command, seen)
             raise Over(*self._stopping)
         assert isinstance(seen, answer), f"{type(command).__name__} was answered by {type(seen).__name__}"
         # What came of a restart is taken in first. A promotion is no candidate any more: probation alone judges it.
@@ -102,6 +98,20 @@ class Steps:
         if candidate and not self._open_at(self._now):
             raise Over("inconclusive", CLOSED)
         return seen
+
+    def _take(self, command: Restart, restarted: Restarted) -> None:
+        """Take in what serves after a restart that nobody waits for any more."""
+        self.spent.take(restarted.result)
+        self._state = restarted.state or self._state
+        match restarted.result.outcome:
+            case "served":
+                self._serving = command.trial or 0
+                self._kept = command.settings if command.kind == "promotion" else self._kept
+            case "returned":
+                # The last known good is the incumbent, until a trial was promoted.
+                self._serving = -1 if self._kept else 0
+            case "down":
+                self._hands_off = True
 
     def _restart(self, trial: ColdTrial | None) -> Asking:
         """Restart into a trial, or the incumbent, with its hot values; whether it serves as asked."""

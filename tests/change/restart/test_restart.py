@@ -9,12 +9,14 @@ import pytest
 
 from change.journal import JournalUnwritable
 from change.restart.command import same
+from change.restart.memory import MemoryPlan
 from change.restart.ports import Holder
 from change.restart.restart import Restart
+from change.restart.roll_back import order_back
 from change.restart.settings import RestartSettings
-from change.server import ProcessMark
+from change.server import LaunchCommand, ProcessMark
 from sim.server_hand import FaultKind
-from tests.change.restart.stand import GIB, Stand
+from tests.change.restart.stand import GIB, Stand, read
 
 STRANGER = Holder("python3", ProcessMark(77, 5.0), 20 * GIB, "NPU 1")
 
@@ -91,6 +93,12 @@ def spoil_arguments(stand: Stand) -> dict[str, Any]:
     return {"swap_space": 4}
 
 
+def spoil_golden(stand: Stand) -> dict[str, Any]:
+    stand.judge(golden=lambda settings: "kv_cache_dtype" in settings)
+    stand.probe.has_golden = False
+    return {"kv_cache_dtype": "int8"}
+
+
 def spoil_plan(_: Stand) -> dict[str, Any]:
     return {"tensor_parallel_size": 2}
 
@@ -117,6 +125,7 @@ def spoil_gate(stand: Stand) -> dict[str, Any]:
         (spoil_disk, "make room"),
         (spoil_hand, "started with --rm"),
         (spoil_arguments, "--swap-space is gone"),
+        (spoil_golden, "there is no golden prompt"),
         (spoil_plan, "memory plan cannot fit on a card of 32.0 GiB"),
         (spoil_share, "memory plan cannot fit into the share 0.6"),
         (spoil_window, "maintenance window"),
@@ -134,6 +143,23 @@ def test_what_can_be_known_beforehand_stops_nothing(spoil: Any, says: str) -> No
     assert stand.server.stops == 0
     assert stand.entries() == []
     assert stand.node.control.gate_state == "open"
+
+
+def test_what_serves_fits_whatever_the_formulas_say() -> None:
+    stand = Stand()
+
+    async def too_much(command: LaunchCommand) -> MemoryPlan:
+        found = read(command)
+        return MemoryPlan(float(found["gpu_memory_utilization"]), 172 * GIB, int(found["max_num_seqs"]) * GIB)
+
+    stand.judge(plan=too_much)
+    assert stand.restart(block_size=64).outcome == "served"
+    refused = stand.restart(max_num_seqs=512)
+    assert (refused.outcome, refused.phase) == ("refused", "preflight")
+    assert "memory plan cannot fit" in refused.reason
+    assert stand.restart(max_num_seqs=128).outcome == "served"
+    order = stand.live(order_back(stand.parts, stand.entries()[-1:], "operator"))
+    assert stand.live(Restart(stand.parts, order).run()).outcome == "served"
 
 
 def test_what_the_engine_itself_holds_counts_as_free() -> None:
@@ -238,6 +264,19 @@ def test_when_the_way_back_fails_too_nothing_more_is_tried_and_somebody_is_told(
     assert entry.outcome == "undone"
     assert entry.effective is not None
     assert any("NPU out of memory" in line for line in entry.effective["log"])
+
+
+def test_where_the_last_known_good_itself_was_kept_it_is_started_as_it_was_in_the_end() -> None:
+    stand = Stand()
+    stand.server.keeps_original = True
+    stand.server.faults = ["out_of_memory", "init_failure"]
+    result = stand.restart(block_size=64)
+    assert (result.outcome, stand.server.starts) == ("returned", 3)
+    assert "though not as it should" in stand.alerts[0]
+    assert stand.serves(block_size=128)
+    assert "TRIMTAB_GATE" not in stand.server.run.command.environ
+    stand.server.faults = ["out_of_memory", "init_failure", "hang"]
+    assert (stand.restart(block_size=64).outcome, stand.server.starts) == ("down", 6)
 
 
 def test_after_that_an_operator_can_start_it_again() -> None:

@@ -164,6 +164,16 @@ def test_an_engine_whose_log_nobody_reads_has_the_time_of_all_steps() -> None:
     assert following.overdue(NOW + 15.1) is not None
 
 
+def test_a_step_has_its_time_from_the_first_line_on_and_the_rest_of_a_rollout_that_of_all_steps() -> None:
+    following = load(begin=10, weights=20, memory=30, graphs=40, serve=50)
+    following.feed(["WARNING: no triton"], NOW + 140.0)
+    assert following.overdue(NOW + 150.0) is None
+    assert following.overdue(NOW + 151.0) == "'arguments accepted' was not reached within 10 s"
+    following.feed(REAL, NOW + 145.0)
+    assert following.overdue(NOW + 295.0) is None
+    assert following.overdue(NOW + 296.0) == "its log says that it serves, and it was not all up within 150 s"
+
+
 @given(st.sampled_from(sorted(MILESTONES)), st.lists(st.text(max_size=60), max_size=30))
 def test_no_log_breaks_it(kind: str, lines: list[str]) -> None:
     following = load(kind)

@@ -80,6 +80,15 @@ def test_promoting_what_serves_as_a_trial_costs_no_restart() -> None:
     assert stand.entries()[-1].undo["settings"] == {"block_size": 128}
 
 
+def test_what_passed_the_golden_prompts_as_a_trial_is_promoted_as_having_passed_them() -> None:
+    stand = Stand()
+    stand.judge(golden=lambda settings: "kv_cache_dtype" in settings)
+    assert stand.restart("trial", kv_cache_dtype="int8").accuracy == "passed"
+    result = stand.restart("promotion", kv_cache_dtype="int8")
+    assert (result.outcome, result.accuracy, stand.server.starts) == ("served", "passed", 1)
+    assert result.effective["kv_cache_dtype"] == "int8"
+
+
 def test_a_promotion_that_cannot_be_kept_is_refused_and_stays_refused() -> None:
     stand = Stand()
     stand.restart("trial", block_size=64)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from change.restart.command import closed
 from change.server import LaunchCommand, ServerError
 from daemon.engine.docker_container import BEFORE_LABEL, ENVIRON_LABEL, LABEL, Container, recreation
 from daemon.engine.stamped_log import nanoseconds
@@ -52,6 +53,19 @@ def anew(source: Container, command: LaunchCommand) -> Container:
     body, _ = made(source, command)
     config = {key: value for key, value in body.items() if key not in ("HostConfig", "NetworkingConfig")}
     return container(config=config, host=body["HostConfig"])
+
+
+def test_a_container_with_a_gate_can_be_started_as_its_command_without_one_and_not_the_other_way_round() -> (
+    None
+):
+    command = LaunchCommand(("vllm", "serve", "m", "--block-size", "128"))
+    shut = closed(command, 1000.0)
+    gated = anew(container(), shut)
+    assert gated.fits(command)
+    assert gated.fits(shut)
+    assert not gated.fits(closed(command, 2000.0))
+    assert container().fits(command)
+    assert not container().fits(shut)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,17 @@ def test_weights_and_cache_are_shared_by_the_cards(model: Path) -> None:
     assert (four.weights_bytes, four.kv_bytes) == (one.weights_bytes // 4, one.kv_bytes // 4)
 
 
+@pytest.mark.parametrize("config", [{**CONFIG, "n_routed_experts": 256}, {**CONFIG, "num_experts": 8}, None])
+def test_experts_are_shared_by_the_data_parallel_copies_too(model: Path, config: Any) -> None:
+    (model / "config.json").write_text("" if config is None else json.dumps(config))
+    assert plan(model, tensor_parallel_size=4, data_parallel_size=4).weights_bytes == 1_000_000
+    assert plan(model, tensor_parallel_size=4).weights_bytes == 4_000_000
+
+
+def test_a_model_without_experts_is_there_in_each_copy(model: Path) -> None:
+    assert plan(model, tensor_parallel_size=4, data_parallel_size=4).weights_bytes == 4_000_000
+
+
 def test_settings_that_change_it(model: Path) -> None:
     whole = plan(model).kv_bytes
     assert plan(model, kv_cache_dtype="fp8").kv_bytes == whole // 2

@@ -112,6 +112,8 @@ def test_golden_prompts_pass_token_by_token() -> None:
 
 def test_no_golden_prompt_proves_nothing() -> None:
     bare = EngineRestartProbe("http://127.0.0.1:8000", token=None, api_key=None, effective=nothing)
+    assert probe(Server([])).has_golden
+    assert not bare.has_golden
     with pytest.raises(ProbeFailed, match=r"engine\.restart\.golden"):
         asyncio.run(bare.golden())
 

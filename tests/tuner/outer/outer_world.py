@@ -96,6 +96,8 @@ class World:
         self.times: list[tuple[float, OuterCommand]] = []
         self.agrees = True
         self.accuracy: Accuracy = "not_asked"
+        """What the golden prompts say of a trial; its promotion restarts nothing and says it once more."""
+        self._shown: Accuracy = "not_asked"
         self.now = 0.0
 
     def served(self) -> list[int]:
@@ -128,8 +130,10 @@ class World:
                 else:
                     wrong = ()
                 effective = self.effective(command.settings) if outcome == "served" else LAUNCH
+                if command.kind != "promotion":
+                    self._shown = self.accuracy if command.settings else "not_asked"
                 result = RestartResult(
-                    outcome, "load", reason, effective, {}, down, accuracy=self.accuracy, mismatches=wrong
+                    outcome, "load", reason, effective, {}, down, accuracy=self._shown, mismatches=wrong
                 )
                 return Restarted(result, None if outcome == "down" else replace(STATE, boot_id=str(self.now)))
             case Hold():

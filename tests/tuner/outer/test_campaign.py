@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -155,6 +156,23 @@ def test_a_stop_at_any_step_ends_with_the_incumbent(kind: type[OuterCommand]) ->
         assert report["decision"] == "aborted"
         served = world.served()
         assert not served or served[-1] == 0
+        assert (0, 0) not in pairwise(served), "it was home, and was restarted once more"
+
+
+def test_a_stop_while_a_start_fails_restarts_nothing_more() -> None:
+    world = walk(by_block(b64=0.4, b32=0.2))
+    world.outcomes = [("served", "it serves"), ("returned", "NPU out of memory")]
+    world.run(lambda command: isinstance(command, Restart) and command.trial == 2)
+    assert world.served() == [1, 2]
+    assert [command.stands for command in world.said if isinstance(command, Hold)][-1]
+
+
+def test_a_stop_while_a_promotion_is_made_takes_it_back() -> None:
+    world = walk(by_block(b64=0.4, b32=0.2))
+    world.run(lambda command: isinstance(command, Restart) and command.kind == "promotion")
+    *_, promotion, back = (command for command in world.said if isinstance(command, Restart))
+    assert (promotion.kind, back.kind) == ("promotion", "rollback")
+    assert back.settings == {name: LAUNCH[name] for name in promotion.settings}
 
 
 def test_a_person_may_allow_none_or_at_least_three_restarts() -> None:
