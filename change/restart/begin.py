@@ -53,8 +53,8 @@ class Proof:
 class Start:
     """One start of the engine; its log can be asked for after it failed."""
 
-    def __init__(self, parts: Parts, course: Course, new_boot: Callable[[str], None]) -> None:
-        """`new_boot` hears the id of the fresh engine as soon as it answers, to lock it."""
+    def __init__(self, parts: Parts, course: Course, new_boot: Callable[[str], str | None]) -> None:
+        """`new_boot` hears the id of the fresh engine as soon as it answers, to lock it; it returns what failed."""
         self._parts = parts
         self._course = course
         self._new_boot = new_boot
@@ -174,7 +174,9 @@ class Start:
             if strict:
                 raise
             self._course.say(f"what it started with is not noted: {error}")
-        self._new_boot(state.boot_id)
+        trouble = self._new_boot(state.boot_id)
+        if trouble is not None:
+            self._course.say(trouble)
 
     async def _ask(
         self, phase: Literal["probe", "warm_up"], send: Callable[[], Awaitable[None]], times: int

@@ -163,11 +163,7 @@ class _Recovery:
             self._course.say(f"the gate opens by its lease: {error}")
 
     def _new_start(self) -> Start:
-        return Start(self._parts, self._course, lambda boot_id: self._note(self.locks.take_new(boot_id)))
-
-    def _note(self, trouble: str | None) -> None:
-        if trouble is not None:
-            self._course.say(trouble)
+        return Start(self._parts, self._course, self.locks.take_new)
 
     def _close(
         self,

@@ -33,7 +33,7 @@ from change.restart.record import (
     written_change,
     written_good,
 )
-from change.restart.way_back import NOTHING, end_failed, give_up, open_gate, serves_on, start_good
+from change.restart.way_back import NOTHING, end_failed, give_up, open_gate, spared, start_good
 from change.server import LaunchCommand, ProcessMark, ServerError, ServerState
 from store import StoreError
 from store.models import JournalEntry
@@ -53,7 +53,7 @@ class Restart:
         self._owned: tuple[ProcessMark, ...] = ()
         self._identity: str | None = None
         self._starts = 0
-        self._start = self._new_start()
+        self._start = Start(parts, self._course, self._locks.take_new)
         self._stopped = self._let_in = False
         self._lost = 0
 
@@ -282,7 +282,7 @@ class Restart:
             course.gate_open()
             self._close("undone", None, f"nothing was stopped: {failed}")
             return self._result("refused", failed.phase, str(failed), failed=failed)
-        if failed.phase == "stop" and await self._spared():
+        if failed.phase == "stop" and await spared(parts, course, self._keeper, self._identity):
             self._close("undone", None, f"nothing was stopped: {failed}", failed_in="stop")
             return self._result("refused", "stop", f"{failed}; it serves on", failed=failed)
         outcome: Outcome = "returned"
@@ -317,21 +317,13 @@ class Restart:
             self._end_trial("a later restart failed")
         return self._result(outcome, failed.phase, reason, failed=failed, log=tuple(kept), sign=sign)
 
-    async def _spared(self) -> bool:
-        """Whether the engine whose end failed serves on: there is nothing to come back from then."""
-        try:
-            return await serves_on(self._parts, self._course, self._keeper, self._identity)
-        except ServerError as error:
-            self._course.say(f"whether it serves on is not known: {error}")
-            return False
-
     async def _return(self, good: Good) -> PhaseFailed | None:
         """Start the last known good; returns what kept it from serving, or None."""
         parts = self._parts
         try:
             await end_failed(parts, self._course, self._keeper, self._owned, let_in=self._let_in)
             self._starts += 1
-            failed_start, self._start = self._start, self._new_start()
+            failed_start, self._start = self._start, Start(parts, self._course, self._locks.take_new)
             self._start.accuracy = failed_start.accuracy
             await start_good(parts, self._course, self._keeper, good, self._start, self._entry or 0)
         except PhaseFailed as second:
@@ -347,14 +339,6 @@ class Restart:
         return None
 
     # ------------------------------------------------------------------ the record
-
-    def _new_start(self) -> Start:
-        def locked(boot_id: str) -> None:
-            trouble = self._locks.take_new(boot_id)
-            if trouble is not None:
-                self._course.say(trouble)
-
-        return Start(self._parts, self._course, locked)
 
     def _figures(self, proof: Proof | None, **more: Any) -> dict[str, Any]:
         # With what the start showed: a promotion of it in place proves nothing anew.
