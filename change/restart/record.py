@@ -10,7 +10,7 @@ from change.engine import Values
 from change.journal import Journal
 from change.restart import command as commands
 from change.restart.hot_values import Proved
-from change.server import LaunchCommand, ProcessMark, ServerError, Settings
+from change.server import LaunchCommand, ProcessMark, ServerError, ServerState, Settings
 from store.models import JournalEntry
 
 
@@ -78,6 +78,22 @@ def made(entry: JournalEntry, serves: LaunchCommand) -> bool:
 def ours(entries: Sequence[JournalEntry], serves: LaunchCommand) -> bool:
     """Whether a command is one that an entry wanted or goes back to: any other is somebody else's."""
     return any(made(entry, serves) or _is(entry.undo["command"], serves) for entry in entries)
+
+
+def open_trial(journal: Journal, serves: LaunchCommand, state: ServerState) -> JournalEntry | None:
+    """The trial that serves, None without one. Raises `ServerError` where something else is to be ended first."""
+    entries = journal.open_entries("cold")
+    for entry in entries:
+        if entry.kind != "trial" or entry.state != "verified":
+            raise ServerError(
+                f"restart {entry.id} is not brought to an end yet: that is done first, at the daemon's start"
+            )
+    if entries and (state.running or state.starting) and not ours(entries, serves):
+        raise ServerError(
+            "somebody else restarted the engine with a command of his own while a trial served: "
+            f"entry {entries[-1].id} is closed first"
+        )
+    return entries[-1] if entries else None
 
 
 def last_good(journal: Journal, known: LaunchCommand) -> LaunchCommand:

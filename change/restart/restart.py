@@ -27,7 +27,7 @@ from change.restart.record import (
     Good,
     evidence,
     good_of,
-    ours,
+    open_trial,
     proved_now,
     proved_of,
     written_change,
@@ -98,13 +98,7 @@ class Restart:
     async def _last_good(self, now_command: LaunchCommand, state: ServerState) -> Good:
         """What to go back to: what a trial took the place of, else what serves."""
         parts = self._parts
-        unfinished = parts.journal.open_entries("cold")
-        for entry in unfinished:
-            if entry.kind != "trial" or entry.state != "verified":
-                raise PhaseFailed(
-                    "preflight",
-                    f"restart {entry.id} is not brought to an end yet: that is done first, at the daemon's start",
-                )
+        self._trial = open_trial(parts.journal, now_command, state)
         boot = None
         with contextlib.suppress(EngineError, TimeoutError):
             async with asyncio.timeout(URGENT_ANSWER_SECONDS if self._order.urgent else None):
@@ -113,14 +107,7 @@ class Restart:
             self._locks.take(boot.boot_id)
             parts.journal.note_launch(boot, parts.clock.now())
         self._boot_id = "" if boot is None else boot.boot_id
-        if unfinished:
-            if (state.running or state.starting) and not ours(unfinished, now_command):
-                raise PhaseFailed(
-                    "preflight",
-                    "somebody else restarted the engine with a command of his own while a trial served: "
-                    f"entry {unfinished[-1].id} is closed first",
-                )
-            self._trial = unfinished[-1]
+        if self._trial is not None:
             return good_of(self._trial, now_command)
         settings = parts.judges.settings(now_command)
         return Good(
