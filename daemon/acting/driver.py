@@ -151,12 +151,17 @@ class PlaybookDriver:
         if not self._recovered:
             raise Refused("what a process before this one left is looked at first: try again in a moment")
         pairs = tuple(sorted((str(key), str(value)) for key, value in labels.items()))
+        before = {run.run_id for run in self._status.runs}
         self._runner.take([manual(name, pairs, now, dry_run=dry_run)], now)
-        changes = [one for one in self._step(now) if isinstance(one, RunChanged) and one.playbook == name]
-        if not changes:
+        new = [
+            one
+            for one in self._step(now)
+            if isinstance(one, RunChanged) and one.playbook == name and one.run_id not in before
+        ]
+        if not new:
             raise Refused(self._status.trouble or "the run was not begun: see the log")
-        first = changes[0]
-        last = [one for one in changes if one.run_id == first.run_id][-1]
+        # The newest is the order's: what was taken in before it may have begun others. Its last word is how it stands.
+        last = sorted(new, key=lambda one: one.run_id)[-1]
         return {"run": last.run_id, "state": last.state, "reason": last.reason, "dry_run": dry_run}
 
     # ------------------------------------------------------------------ the loop

@@ -311,6 +311,20 @@ class TestOrder:
         assert "dry run: would have" in (run.reason or "")
         assert stand.here.values() == before
 
+    def test_the_number_is_that_of_the_order_though_another_run_of_the_playbook_moves_on(
+        self, stand: DriverStand
+    ) -> None:
+        async def story() -> None:
+            await stand.ticks(1, 70.0)
+            stand.driver.order("hot", {"npu": "3"}, dry_run=True)
+            # Its check has waited long enough: it ends in the step that takes the next order.
+            await asyncio.sleep(40.0)
+            begun = stand.driver.order("hot", {"npu": "4"}, dry_run=True)
+            assert begun["run"] == 2
+            assert [run.state for run in stand.runs] == ["inconclusive", "running"]
+
+        stand.here.stand.live(story())
+
     def test_one_that_there_is_not_is_said_with_those_there_are(self, stand: DriverStand) -> None:
         with pytest.raises(NotFound, match="known are hot"):
             stand.driver.order("cold", {}, dry_run=True)
