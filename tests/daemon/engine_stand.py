@@ -86,6 +86,10 @@ class EngineStand:
             ready.set()
             await self._end.wait()
             server.close()
+            # From being accepted to its task's first step a connection takes three turns; a task that is cancelled
+            # before that never closes it.
+            for _ in range(3):
+                await asyncio.sleep(0)
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()
 
