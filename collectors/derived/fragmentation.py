@@ -20,6 +20,8 @@ BASELINE_SECONDS = 20 * 3600.0
 RECENT_SECONDS = 3600.0
 """The last hour is what is compared with the baseline, so it is no part of it; growth is looked for in it."""
 BASELINE_LEAST_SECONDS = 3600.0
+USUAL_QUANTILE = 0.1
+"""Low: the median of memory that went to pieces half a day ago is in pieces too, and the night has not come yet."""
 GROWTH_LEAST_SECONDS = 1800.0
 BLOCK_SECONDS = 60.0
 HOUR = 3600.0
@@ -61,7 +63,12 @@ def samples(history: History, now: float) -> Iterator[Sample]:
         times, *before = _pairs(history, own, now - BASELINE_SECONDS, now - RECENT_SECONDS)
         usual = fragmentation(*before)
         if len(usual) and np.ptp(times) >= BASELINE_LEAST_SECONDS:
-            yield Sample("npu_allocator_fragmentation_baseline_ratio", float(np.median(usual)), now, own)
+            yield Sample(
+                "npu_allocator_fragmentation_baseline_ratio",
+                float(np.quantile(usual, USUAL_QUANTILE)),
+                now,
+                own,
+            )
         growth = unexplained_growth(*latest)
         if growth is not None:
             name = "npu_allocator_unexplained_growth_bytes_per_hour"

@@ -120,7 +120,7 @@ DERIVED_ROWS = (
     _allocator("fragmentation_ratio", "Share of the reserved memory that is not allocated.", "ratio"),
     _allocator(
         "fragmentation_baseline_ratio",
-        "Median of that share over the last 20 hours less the last one.",
+        "What that share was over for nine tenths of the last 20 hours less the last one.",
         "ratio",
     ),
     _allocator(

@@ -51,6 +51,12 @@ def test_the_usual_share_is_that_of_the_hours_before() -> None:
     assert found[USUAL] == pytest.approx(0.3)
 
 
+def test_memory_long_in_pieces_does_not_become_the_usual_one() -> None:
+    found = told(at(50.0), lambda before: np.where(before < 14.0, 30.0, 46.0), hours=20.0)
+    assert found[SHARE] == pytest.approx(0.4)
+    assert found[USUAL] == pytest.approx(0.08)
+
+
 def test_an_hour_and_a_half_is_no_usual_share() -> None:
     assert USUAL not in told(at(50.0), at(40.0), hours=1.5)
 
