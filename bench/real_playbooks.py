@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import httpx2
-import psutil
 
 from bench.real_restart import say
+from tests.real.engine import cores
 from tests.real.served import ServedVllm
 from tests.real.traffic import Traffic
 
@@ -93,10 +93,7 @@ def break_it(pair: ServedVllm, fault: Fault) -> None:
     if fault == "dead":
         server.kill()
         return
-    cores = [one for one in server.children(recursive=True) if "EngineCore" in _title(one)]
-    if not cores:
-        raise RuntimeError(f"no EngineCore below process {server.pid}")
-    for core in cores:
+    for core in cores(server):
         core.suspend()
 
 
@@ -176,9 +173,3 @@ def _ask(pair: ServedVllm, path: str) -> Any:
             if answer.status_code == 200:
                 return answer.json()
     return None
-
-
-def _title(process: psutil.Process) -> str:
-    with contextlib.suppress(psutil.Error):
-        return f"{process.name()} {' '.join(process.cmdline())}"
-    return ""

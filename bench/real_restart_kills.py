@@ -150,8 +150,9 @@ def _judge(
     left = open_orders(pair)
     if left:
         kill.wrong.append(f"journal entries {left} are open after {SETTLE_SECONDS:g} s")
-    if pair.gate() != "open":
-        kill.wrong.append(f"the gate is {pair.gate()}")
+    gate = pair.gate()
+    if gate != "open":
+        kill.wrong.append(f"the gate is {gate or 'not known'}")
     if most > 1:
         kill.wrong.append(f"{most} engines at once")
     if not pair.answers():

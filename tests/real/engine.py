@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import IO, Self
 
 import httpx2
+import psutil
 
 from daemon.engine.hot import HotEngine
 from tests.real.setup_vllm import CACHE, MAIN, PYTHON, SECOND, VENV, target
@@ -88,6 +89,20 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def cores(server: psutil.Process) -> list[psutil.Process]:
+    """Return the processes below a server that step; raises `RuntimeError` if there are none."""
+    found = [one for one in server.children(recursive=True) if "EngineCore" in _title(one)]
+    if not found:
+        raise RuntimeError(f"no EngineCore below process {server.pid}")
+    return found
+
+
+def _title(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return f"{process.name()} {' '.join(process.cmdline())}"
+    return ""
 
 
 class RealEngine:

@@ -136,6 +136,9 @@ class ServedVllm:
             with (model / "model.safetensors").open("wb") as file:
                 file.truncate(WEIGHTS_BYTES)
         words[words.index("--model") + 1] = str(model)
+        # Not in half precision: where the CPU has matrix instructions (AMX), the worker of a server that was started
+        # anew was seen to die of SIGILL at its first request, after the first start had served for minutes.
+        words[words.index("--dtype") + 1] = "float32"
         # Inside of the plugin's: what is added last is outermost, and the gate is before any fault.
         at = words.index("--middleware")
         return [*words[:at], *FAULT_MIDDLEWARE, *words[at:]]
