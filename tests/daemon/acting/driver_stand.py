@@ -95,7 +95,8 @@ class DriverStand:
         self.board = Board()
         self.campaign = NoCampaign()
         self.captures = PaperCaptures()
-        self.modes = Modes(mode, folder / "paused", folder / "stop", ())
+        self._kill_switch = folder / "stop"
+        self.modes = Modes(mode, folder / "paused", self._kill_switch, ())
         self.books = read(text, "test.yaml")
         self._hooks = HooksSection() if hooks is None else hooks
         self._silences = silences
@@ -141,6 +142,13 @@ class DriverStand:
     @property
     def now(self) -> float:
         return self.clock.now()
+
+    def halt(self, how: str) -> None:
+        """A person says "paused", or makes the file of the "kill switch"."""
+        if how == "paused":
+            self.modes.pause()
+        else:
+            self._kill_switch.touch()
 
     def heat(self, celsius: float, npu: str = "3") -> None:
         self.board.readings["npu_temperature_celsius", labels(npu=npu)] = (self.now, celsius)

@@ -189,17 +189,12 @@ def test_mode_observe_only_looks_and_says_what_it_would_have_done(tmp_path: Path
 
 
 @pytest.mark.parametrize("how", ["paused", "kill switch"])
-def test_a_pause_and_the_kill_switch_stop_runs_in_mode_act(
-    stand: DriverStand, tmp_path: Path, how: str
-) -> None:
+def test_a_pause_and_the_kill_switch_stop_runs_in_mode_act(stand: DriverStand, how: str) -> None:
     before = stand.here.values()
 
     async def story() -> None:
         await stand.ticks(1, 91.0)
-        if how == "paused":
-            stand.modes.pause()
-        else:
-            (tmp_path / "stop").touch()
+        stand.halt(how)
         stand.fires()
         await stand.ticks(6, 91.0)
         with pytest.raises(Refused, match=r"paused|kill-switch"):

@@ -46,17 +46,12 @@ def test_a_dry_run_uses_the_cool_down_up(stand: DriverStand) -> None:
 
 
 @pytest.mark.parametrize("how", ["paused", "kill switch"])
-def test_a_dry_run_is_walked_though_nothing_may_be_changed(
-    stand: DriverStand, tmp_path: Path, how: str
-) -> None:
+def test_a_dry_run_is_walked_though_nothing_may_be_changed(stand: DriverStand, how: str) -> None:
     before = stand.here.values()
 
     async def story() -> None:
         await stand.ticks(1, 91.0)
-        if how == "paused":
-            stand.modes.pause()
-        else:
-            (tmp_path / "stop").touch()
+        stand.halt(how)
         stand.driver.order("hot", {"npu": "3"}, dry_run=True)
         await stand.ticks(20, 91.0)
 
