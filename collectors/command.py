@@ -38,13 +38,14 @@ async def run_command(
             output, said = await asyncio.gather(
                 _read_all(child, child.stdout, max_bytes), _read_all(child, child.stderr, max_bytes)
             )
+            # Before its end is waited for: asyncio tells of that only once the pipes are read out.
+            if output is None or said is None:
+                raise CollectorError(f"{command[0]}: printed more than {max_bytes} bytes")
             code = await child.wait()
     except TimeoutError:
         raise CollectorError(f"{command[0]}: no answer within {timeout_seconds:g} s") from None
     finally:
         await end_child(child)
-    if output is None or said is None:
-        raise CollectorError(f"{command[0]}: printed more than {max_bytes} bytes")
     # Programs cut names by bytes, so half a character is possible in sound output.
     return CommandOutput((output if output.strip() else said).decode(errors="backslashreplace"), code)
 
