@@ -135,7 +135,7 @@ def real() -> bool:
             print(f"\ncampaign {number}: batch_max_tokens for ITL p99\n{bench.figures(found)}", flush=True)
             winner = (found.report.get("winner") or {}).get("batch_max_tokens", float("inf"))
             good &= winner <= 256 and (found.report.get("effect") or {}).get("low", 0) > 0.10
-            good &= not found.traffic.failures
+            good &= found.as_told and not found.traffic.failures
             await bench.restore(engine, launch)
         return good
 
@@ -161,7 +161,7 @@ def real_slo() -> bool:
         )
         print(f"\nwith slo.ttft_p50_seconds {limit:.4f}\n{bench.figures(found)}", flush=True)
         small = [t for t in found.trials if t["values"].get("batch_max_tokens") == 128]
-        return bool(small) and all("ttft_p50" in (t["reason"] or "") for t in small)
+        return found.as_told and bool(small) and all("ttft_p50" in (t["reason"] or "") for t in small)
 
     return _on_a_real_engine(part)
 
@@ -180,7 +180,7 @@ def real_prefill() -> bool:
             seed=5,
         )
         print(f"\nmax_prefill_tokens alone\n{bench.figures(found)}", flush=True)
-        return found.report["decision"] == "promoted" and not found.traffic.failures
+        return found.report["decision"] == "promoted" and found.as_told and not found.traffic.failures
 
     return _on_a_real_engine(part)
 

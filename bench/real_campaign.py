@@ -31,11 +31,18 @@ MIN_EFFECT = 0.3
 
 @dataclass(frozen=True, slots=True)
 class RealCampaign:
-    """One campaign's report, what it tried, and what became of the clients' requests."""
+    """One campaign's report, what it tried, what became of the clients' requests, and what the engine then held."""
 
     report: dict[str, Any]
     trials: list[dict[str, Any]]
     traffic: TrafficReport
+    serving: Values
+
+    @property
+    def as_told(self) -> bool:
+        """Whether the engine holds what the report says, and held what was asked of it in every trial."""
+        told = self.report.get("winner") or self.report.get("incumbent") or {}
+        return dict(self.serving) == told and all(trial["state"] != "invalid" for trial in self.trials)
 
 
 def configuration(
@@ -93,7 +100,7 @@ async def run_campaign(
     finally:
         traffic.end()
         sent = await load
-    return RealCampaign(report, trials, sent)
+    return RealCampaign(report, trials, sent, await values(engine))
 
 
 async def values(engine: RealEngine) -> Values:
@@ -144,7 +151,8 @@ def figures(campaign: RealCampaign) -> str:
     report, sent = campaign.report, campaign.traffic
     effect, switch = report.get("effect") or {}, report.get("switch_seconds") or {}
     lines = [
-        f"decision {report['decision']}, winner {_changed(report)}",
+        f"decision {report['decision']}, winner {_changed(report)}; the engine"
+        f" {'holds' if campaign.as_told else 'DOES NOT HOLD'} what was told: {dict(campaign.serving)}",
         f"effect on ITL p99: {_percent(effect, 'median')} ({_percent(effect, 'low')} to {_percent(effect, 'high')}),"
         f" detectable {report.get('detectable_effect') or 0:.0%}",
         f"other metrics: { ({k: f'{v:+.0%}' for k, v in (report.get('other_metrics') or {}).items()}) }",

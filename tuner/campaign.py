@@ -170,17 +170,14 @@ class Campaign:
             return self._abort(now, reason)
         for window in self._bench.scored(now):
             self._take(window)
-        match self.phase:
-            case "look":
-                return commands + self._look(now)
-            case "calibrate":
-                return commands + self._calibrate(now)
-            case "race":
-                return commands + self._run_race(now)
-            case "confirm":
-                return commands + self._confirm(now)
-            case _:
-                return commands + self._probation(now)
+        steps = {
+            "look": self._look,
+            "calibrate": self._calibrate,
+            "race": self._run_race,
+            "confirm": self._confirm,
+        }
+        # A verdict's change takes the place of the switch that was due in the same step.
+        return steps.get(self.phase, self._probation)(now) or commands
 
     @property
     def _deadline(self) -> float:

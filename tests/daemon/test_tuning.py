@@ -19,6 +19,7 @@ from sim.node import Node
 from sim.scenario import SCENARIOS
 from store import Store, open_store
 from store.models import Campaign, JournalEntry, Pair, Trial, Window
+from tuner import calibration
 from tuner.settings import Slo, TuneSettings
 
 SETTINGS = replace(settings_of(SCENARIOS["default"], None), minutes=240.0)
@@ -30,7 +31,12 @@ class Stand:
     """One node, one store and one campaign."""
 
     def __init__(
-        self, scenario: str = "default", *, mode: Any = "act", settings: TuneSettings = SETTINGS
+        self,
+        scenario: str = "default",
+        *,
+        mode: Any = "act",
+        settings: TuneSettings = SETTINGS,
+        seed: int = 5,
     ) -> None:
         self.node = Node(SCENARIOS[scenario], 131, START)
         self.node.advance(START + 30.0)
@@ -45,15 +51,15 @@ class Stand:
             Slo(),
             engine="simulated",
             mode=mode,
-            seed=5,
+            seed=seed,
             timer=None,
         )
 
-    async def until(self, done: Callable[[], bool], seconds: float = 20_000.0) -> None:
+    async def until(self, done: Callable[[], bool], seconds: float = 20_000.0, *, tick: float = 1.0) -> None:
         last = self.node.now + seconds
         while not done():
             assert self.node.now < last, "it did not come"
-            self.node.advance(self.node.now + 1.0)
+            self.node.advance(self.node.now + tick)
             await self.tuning.tick(self.node.now)
 
     def trial_serves(self) -> bool:
@@ -92,6 +98,30 @@ def test_a_whole_campaign_is_stored_and_its_journal_closed() -> None:
         assert all(trial.ended is not None for trial in stand.rows(Trial))
         assert stand.rows(JournalEntry) and not stand.journal.open_entries()
         assert await stand.values() == (report["winner"] or LAUNCH)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_was_promoted_serves_though_the_verdict_came_together_with_the_next_switch(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on an engine of short requests with a late tick: a window is scored by the tick in which the next one begins.
+    settle = calibration.settle
+
+    def short(*known: Any) -> calibration.Calibrated:
+        found = settle(*known)
+        return replace(found, timing=replace(found.timing, settle=3.0))
+
+    monkeypatch.setattr(calibration, "settle", short)
+
+    async def run() -> None:
+        stand = Stand(settings=QUICK, seed=seed)
+        await stand.until(lambda: stand.tuning.done, tick=4.0)
+        report = stand.tuning.report
+        assert report is not None and report["decision"] == "promoted"
+        assert await stand.values() == report["winner"]
+        assert all(trial.state != "invalid" for trial in stand.rows(Trial))
 
     asyncio.run(run())
 
