@@ -136,14 +136,14 @@ class TestNobodyThere:
         began = time.monotonic()
         with pytest.raises(EngineUnreachable, match=r"within 0\.2 s"):
             ask(saying(hang=True), call, timeout=0.2)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20
 
     def test_an_answer_that_drips_ends_at_the_same_time_out(self) -> None:
-        drops = [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", *[b"x"] * 200]
+        drops = [b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n", *[b"x"] * 1000]
         began = time.monotonic()
         with pytest.raises(EngineUnreachable, match=r"within 0\.3 s"):
             ask(saying(*drops, pause=0.05), timeout=0.3)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20
 
     def test_a_connection_cut_before_or_within_the_answer(self) -> None:
         for parts in ([], [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"]):
