@@ -336,9 +336,10 @@ class Tuning:
         if campaign.ended:
             return []
         trouble = await self._promoter().keep(command.values, now)
+        # In trouble too: it may have been made and not written down, and the way back asks for the epoch of now.
+        self._state = await self._state_or_none()
         if trouble is not None:
             return campaign.refused(now, trouble)
-        self._state = await self._state_or_none()
         return campaign.promoted(now, self._state.epoch if self._state else None)
 
     async def _retract(self, now: float, command: Retract) -> None:

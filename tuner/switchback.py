@@ -260,6 +260,8 @@ class Switchback:
     def promote(self, arm: Arm) -> None:
         """A trial's values become the engine's own; the caller asks for it and `answered` follows."""
         self.clear()
+        # What was lost before it is of no account any more: the incumbent is not to be put back after it.
+        self._lost = False
         self._ask(arm, leased=False)
 
     def _switch(self, arm: Arm) -> Switch:
