@@ -14,7 +14,10 @@ MOST_MEMORY = 0.91
 
 
 class NodeLane:
-    """`ColdLane` whose restart lets its node live until it serves again; `kinds` are those of its restarts."""
+    """`ColdLane` whose restart lets its node live until it serves again.
+
+    `kinds` are those of its restarts; those in `refused` it does not begin.
+    """
 
     def __init__(self, node: Node) -> None:
         assert node.scenario.cold is not None
@@ -23,6 +26,7 @@ class NodeLane:
         self._good: dict[str, Setting] = dict(self._side.launch)
         self._asked = dict(self._good)
         self.kinds: list[str] = []
+        self.refused: set[str] = set()
 
     async def settings(self) -> Settings:
         return dict(self._node.cold)
@@ -40,6 +44,8 @@ class NodeLane:
         hot: Values | None = None,
     ) -> RestartResult:
         asked = {**self._good, **settings}
+        if kind in self.refused:
+            return RestartResult("refused", "preflight", "an order was refused", dict(self._node.cold))
         if kind == "promotion" and asked == self._asked:
             self._good = asked
             return RestartResult("served", "open", "it serves already", dict(self._node.cold))

@@ -169,6 +169,33 @@ def test_a_base_that_does_not_gain_what_the_canary_did_goes_back_in_probation() 
     assert stand.at_home("canary") and stand.at_home("base")
 
 
+def test_a_base_whose_way_back_is_refused_is_said_to_be_left_on_the_candidate() -> None:
+    stand = Stand(roll_out=True, beside=guide(best_block=128.0))
+    stand.lanes["base"].refused.add("rollback")
+    report = stand.whole()
+    assert report["decision"] == "aborted"
+    assert "the base did not come back: an order was refused" in report["reasons"][-1]
+    assert stand.at_home("canary") and stand.base.cold["block_size"] == 64
+
+
+def test_a_canary_whose_way_home_is_refused_is_said_to_be_left_on_the_candidate() -> None:
+    stand = Stand()
+    stand.lanes["canary"].refused.add("rollback")
+    report = stand.whole()
+    assert "the canary did not come back: an order was refused" in report["reasons"][-1]
+    assert stand.canary.cold["block_size"] == 64
+
+
+def test_a_canary_that_may_not_keep_what_is_rolled_out_goes_home() -> None:
+    stand = Stand(roll_out=True)
+    stand.lanes["canary"].refused.add("promotion")
+    report = stand.whole()
+    assert report["decision"] == "promoted" and stand.base.cold["block_size"] == 64
+    assert "the canary did not keep it: an order was refused" in report["reasons"][0]
+    assert stand.lanes["canary"].kinds == ["trial"] * 3 + ["rollback"]
+    assert stand.at_home("canary")
+
+
 def test_a_worse_block_size_is_not_promoted_and_the_canary_goes_home() -> None:
     stand = Stand(WORSE, roll_out=True, engine=guide(best_block=128.0))
     report = stand.whole()

@@ -113,8 +113,10 @@ class CanaryCampaign(OuterCampaign):
         # From here on the base stands, whatever the canary does.
         self._rolled = False
         if restarted.result.outcome != "served":
-            self._serving = 0
-            self.report.reasons.append(f"the canary did not keep it: {restarted.result.reason}")
+            # Gone back by itself, it is on its own settings; else it still serves what nobody stands for there.
+            gone = restarted.result.outcome == "returned"
+            trouble = "" if gone else (yield from self._canary_home())
+            self.report.reasons.append(f"the canary did not keep it: {restarted.result.reason}{trouble}")
         self._close(trial, "promoted", "held through probation")
         self.report.promoted(trial)
 
@@ -194,7 +196,8 @@ class CanaryCampaign(OuterCampaign):
             moved = {} if self._stood is None else self._moved(self._stood)
             before = {name: value for name, value in self._cold.items() if name in moved}
             restarted = yield from self._restart_base(Restart(before, "rollback", None, base=True))
-            if restarted.state is None or restarted.result.outcome == "down":
+            # Refused, or gone back to the last known good, which was promoted: it serves the candidate still.
+            if restarted.state is None or restarted.result.outcome != "served":
                 decision = "aborted"
                 reason = f"{reason}; the base did not come back: {restarted.result.reason}"
             else:
@@ -202,19 +205,23 @@ class CanaryCampaign(OuterCampaign):
                 reason += _not_held(held, "the base's")
         if self._serving and not self._hands_off:
             self._note("return", f"the canary goes back to its own settings: {reason}")
-            back = yield Restart({}, "rollback", None)
-            assert isinstance(back, Restarted), "a restart is answered by what came of it"
-            self.spent.take(back.result)
-            self._serving = 0
-            if back.result.outcome == "down" or back.state is None:
-                self._hands_off = True
-                reason = f"{reason}; the canary did not come back: {back.result.reason}"
-            else:
-                self._state = back.state
+            reason += yield from self._canary_home()
         if not self._hands_off:
             held = yield Hold(below(self._own_hot, self._state.ceilings), stands=False)
             reason += _not_held(held, "the canary's own")
         self._end(decision, reason)
+
+    def _canary_home(self) -> Generator[OuterCommand, Seen, str]:
+        """The canary on its own settings, which are its last known good; in words what went wrong, or nothing."""
+        back = yield Restart({}, "rollback", None)
+        assert isinstance(back, Restarted), "a restart is answered by what came of it"
+        self.spent.take(back.result)
+        self._serving = 0
+        if back.result.outcome in ("served", "returned") and back.state is not None:
+            self._state = back.state
+            return ""
+        self._hands_off = True
+        return f"; the canary did not come back: {back.result.reason}"
 
     def _end(self, decision: Decision, reason: str) -> None:
         stood = self._stood
