@@ -239,7 +239,6 @@ class Campaigns:
 
     def abandon(self, reason: str) -> None:
         """Give up a campaign that did not end in time; whoever does has put the incumbent back, or the lease does."""
-        self._swept = False  # what it leaves in the store is ended with the next tick
         self._notices.say("campaign", f"the campaign was given up: {reason}", "info")
         self._end()
 
@@ -324,6 +323,7 @@ class Campaigns:
             self.last_report = {"campaign": self._tuning.campaign_id} | self._tuning.report
         self._tuning = None
         self._asked_since = None
+        self._swept = False  # what it left in the store, if anything, is ended with the next tick
         self._release()
         if self._canary is not None:
             self._canary.release()
@@ -362,9 +362,9 @@ class Campaigns:
             self._locks.pop().release()
 
     def unproven(self) -> Values | None:
-        """The incumbent to go back to where a promotion stands whose probation its process did not live to end.
+        """The incumbent to go back to where a promotion stands that was not seen through its probation.
 
-        Such a campaign's row stays open until the promotion is taken back. Raises `StoreError`.
+        Its process died in it, or it was given up, or the way back failed. Raises `StoreError`.
         """
         promoted = None if self._tuning is not None else self._journal.promoted()
         if promoted is None or promoted.campaign_id is None:

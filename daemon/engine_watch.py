@@ -13,6 +13,7 @@ from typing import Protocol
 from change.apply import ChangeRefused, reapply_promoted, recover
 from change.engine import EngineControl, EngineError, EngineState, EngineUnreachable, PluginAbsent, Values
 from change.journal import Journal, JournalUnwritable
+from change.knobs import differences
 from change.lock import EngineLock, LockError, LockHeld
 from daemon.engine_probe import Probe
 from daemon.modes import Modes
@@ -46,7 +47,7 @@ class EngineWatch:
         unproven: Callable[[], Values | None],
     ) -> None:
         """`busy` tells whether a campaign of ours is changing the engine now; `unproven` gives the values to go back
-        to where a promotion stands whose probation broke off."""
+        to where a promotion stands that was not seen through its probation."""
         self.reachable: bool | None = None
         self.state: EngineState | None = None
         self.launch: Values | None = None
@@ -65,7 +66,7 @@ class EngineWatch:
         self._reapply = True
 
     def look_again(self) -> None:
-        """Have open changes ended at the next tick: something that was changing the engine broke off."""
+        """Have open changes and an unproven promotion ended at the next tick: what was changing the engine is over."""
         self._unfinished = True
 
     async def tick(self, now: float) -> None:
@@ -118,8 +119,9 @@ class EngineWatch:
                 self.launch = None if launch is None else launch.values
             if self._unfinished:
                 await self._end_open_changes(state, now)
-            if self._reapply:
                 await self._take_back_unproven(state, now)
+                self._unfinished = False
+            if self._reapply:
                 await self._put_back_promoted(state, now)
         except LockHeld as error:
             # Somebody else is at work: it is left alone, and looked at again with the next tick.
@@ -134,7 +136,6 @@ class EngineWatch:
 
     async def _end_open_changes(self, state: EngineState, now: float) -> None:
         ended = await recover(self._control, self._journal, now, lock=self._lock(state, "recovery"))
-        self._unfinished = False
         for entry in ended:
             self._notices.say(
                 f"recovered {entry.id}",
@@ -167,22 +168,24 @@ class EngineWatch:
         promoted = self._journal.promoted()
         if incumbent is None or promoted is None:
             return
-        standing = self._journal.standing(state.boot_id)
-        if standing and standing[-1].campaign_id != promoted.campaign_id:
-            self._journal.clear_promoted()
-            self._notices.say(
-                "unproven",
-                "a promotion whose probation broke off is forgotten: the engine was changed on purpose since",
-                "info",
-            )
-            return
         with self._lock(state, "recovery"):
-            trouble = await take_back(self._control, self._journal, incumbent, "recovery", now)
-        if trouble is not None:
-            raise ChangeRefused(
-                f"a promotion whose probation broke off could not be taken back yet: {trouble}"
-            )
-        self._notices.say("unproven", "a promotion whose probation broke off was taken back", "info")
+            state = await self._control.state()  # the end of an open change may just have moved it
+            standing = self._journal.standing(state.boot_id)
+            if standing and (
+                standing[-1].campaign_id != promoted.campaign_id or differences(promoted.values, state.values)
+            ):
+                self._journal.clear_promoted()
+                end = "is forgotten: the engine was changed on purpose since"
+            else:
+                trouble = await take_back(
+                    self._control, self._journal, incumbent, promoted.campaign_id, "recovery", now
+                )
+                if trouble is not None:
+                    raise ChangeRefused(
+                        f"a promotion whose probation broke off could not be taken back yet: {trouble}"
+                    )
+                end = "was taken back"
+        self._notices.say("unproven", f"a promotion whose probation broke off {end}", "info")
 
     def _lock(self, state: EngineState, what: str) -> EngineLock:
         return EngineLock(self._lock_dir, state.boot_id, what)

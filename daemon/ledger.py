@@ -178,13 +178,15 @@ class Ledger:
 
 
 def unproven_incumbent(store: Store, campaign_id: int) -> Values | None:
-    """What served before a campaign that promoted and never ended, of the engine's own knobs; None if it ended.
+    """What served before a campaign that did not end as promoted, of the engine's own knobs; None if it did.
 
     Raises `StoreError`.
     """
     with store.reading() as session:
         campaign = session.get(Campaign, campaign_id)
-        return None if campaign is None or campaign.ended is not None else plain_part(campaign.incumbent)
+        if campaign is None or campaign.decision == "promoted":
+            return None
+        return plain_part(campaign.incumbent)
 
 
 def abandon_unfinished(store: Store, engine: str, now: float, keep: int | None) -> int:

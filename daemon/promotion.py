@@ -67,7 +67,8 @@ class Promoter:
         if host is not None and self._lanes is not None:
             # The engine's part goes back alone: the host's own way back is tried again, and no other is begun.
             values = {name: value for name, value in values.items() if name not in self._lanes.options}
-        return await take_back(self._control, self._journal, values, self._actor, now) or host
+        trouble = await take_back(self._control, self._journal, values, self._campaign_id, self._actor, now)
+        return trouble or host
 
     async def _drop(self, now: float) -> str | None:
         if self._lanes is None:

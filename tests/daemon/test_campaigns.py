@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon import tuning
+from daemon.promotion import Promoter
 from daemon.tuning import Tuning
 from tests.daemon.engine_stand import LAUNCH, EngineStand
 from tests.daemon.living import config_for, notices, running
@@ -82,6 +83,39 @@ def test_the_kill_switch_file_ends_a_campaign(tmp_path: Path, engine: EngineStan
             assert notices(live, "kill-switch")
 
     asyncio.run(story())
+
+
+def test_a_promotion_whose_way_back_failed_as_the_campaign_was_stopped_is_taken_back_after_it(
+    tmp_path: Path, engine: EngineStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Promoting(Tuning):
+        """In probation with its first look; its own way back gets no answer."""
+
+        async def tick(self, now: float) -> None:
+            began = self.campaign is None
+            await super().tick(now)
+            if began and self.campaign is not None:
+                promoter = self._promoter()
+                assert await promoter.keep({"batch_max_tokens": 512.0}, now) is None
+                self.campaign.promoted(now, (await self._control.state()).epoch)
+                monkeypatch.setattr(Promoter, "take_back", no_answer)
+
+    async def no_answer(self: Promoter, now: float) -> str:
+        return "no answer"
+
+    monkeypatch.setattr(tuning, "Tuning", Promoting)
+
+    async def story() -> None:
+        async with running(config_for(tmp_path, engine)) as one:
+            await one.until(lambda live: live["engine"].get("plugin") is not None)
+            assert (await one.http.post("/api/v1/tune", json={"mode": "act"})).status_code == 200
+            await one.until(lambda live: engine.values["batch_max_tokens"] == 512.0)
+            assert (await one.http.post("/api/v1/pause", json={})).json()["paused"] is True
+            live = await one.until(lambda live: notices(live, "probation broke off was taken back"))
+            assert live["last_campaign"]["decision"] == "aborted"
+
+    asyncio.run(story())
+    assert engine.values == LAUNCH
 
 
 def test_advise_mode_waits_for_a_yes_and_a_no_ends_it(tmp_path: Path, engine: EngineStand) -> None:

@@ -165,8 +165,8 @@ async def serve(
     store.close()
 
 
-async def promote_and_die(config: Config, engine: EngineStand, *, finished: bool) -> None:
-    """As a daemon leaves it that is killed after it promoted, in probation or after it."""
+async def promote_and_die(config: Config, engine: EngineStand, *, ended: str | None) -> None:
+    """As a daemon leaves it that is killed after it promoted: in probation, or after an end of the campaign."""
     async with running(config) as one:
         await one.until(lambda live: live["engine"].get("plugin") is not None)
     store = open_store(config.store_url)
@@ -181,7 +181,7 @@ async def promote_and_die(config: Config, engine: EngineStand, *, finished: bool
             incumbent=dict(LAUNCH),
             fingerprint={},
             calibration={},
-            **({"ended": time.time(), "decision": "promoted"} if finished else {}),
+            **({"ended": time.time(), "decision": ended} if ended else {}),
         )
         session.add(row)
     campaign_id = row.id
@@ -204,7 +204,7 @@ def test_a_promotion_whose_probation_broke_off_is_taken_back_at_the_next_start(
     config = config_for(tmp_path, engine, mode=mode)
 
     async def story() -> None:
-        await promote_and_die(config, engine, finished=False)
+        await promote_and_die(config, engine, ended=None)
         async with running(config) as one:
             await one.until(lambda live: notices(live, "probation broke off was taken back"))
             await one.until(lambda live: notices(live, "a campaign that broke off was ended"))
@@ -218,7 +218,7 @@ def test_a_promotion_that_held_through_its_probation_serves_on(tmp_path: Path, e
     config = config_for(tmp_path, engine)
 
     async def story() -> None:
-        await promote_and_die(config, engine, finished=True)
+        await promote_and_die(config, engine, ended="promoted")
         async with running(config) as one:
             await one.until(lambda live: live["engine"].get("plugin") is not None)
             assert (await one.http.post("/api/v1/tune", json={"mode": "act"})).status_code == 200
@@ -234,7 +234,7 @@ def test_after_a_restart_of_the_engine_too_an_unproven_promotion_is_only_forgott
     config = config_for(tmp_path, engine)
 
     async def story() -> None:
-        await promote_and_die(config, engine, finished=False)
+        await promote_and_die(config, engine, ended=None)
         engine.boot()
         engine.changes.clear()
         async with running(config) as one:
@@ -252,10 +252,42 @@ def test_what_an_operator_applied_after_an_unproven_promotion_is_left_alone(
     config = config_for(tmp_path, engine)
 
     async def story() -> None:
-        await promote_and_die(config, engine, finished=False)
+        await promote_and_die(config, engine, ended=None)
         await serve(config, engine, 1024.0, "manual")
         async with running(config) as one:
             await one.until(lambda live: notices(live, "a campaign that broke off was ended"))
+
+    asyncio.run(story())
+    assert engine.values["batch_max_tokens"] == 1024.0
+    assert what_is_promoted(config, engine) is None
+
+
+def test_a_promotion_whose_way_back_failed_is_taken_back_at_the_next_start_too(
+    tmp_path: Path, engine: EngineStand
+) -> None:
+    config = config_for(tmp_path, engine)
+
+    async def story() -> None:
+        await promote_and_die(config, engine, ended="aborted")
+        async with running(config) as one:
+            await one.until(lambda live: notices(live, "probation broke off was taken back"))
+
+    asyncio.run(story())
+    assert engine.values == LAUNCH
+    assert what_is_promoted(config, engine) is None
+
+
+def test_values_set_past_trimtab_after_an_unproven_promotion_are_left_alone(
+    tmp_path: Path, engine: EngineStand
+) -> None:
+    config = config_for(tmp_path, engine)
+
+    async def story() -> None:
+        await promote_and_die(config, engine, ended="superseded")
+        async with assembly.hot_engine(config) as control:
+            await control.set_knobs({"batch_max_tokens": 1024.0}, if_epoch=engine.epoch, lease_seconds=None)
+        async with running(config) as one:
+            await one.until(lambda live: notices(live, "the engine was changed on purpose since"))
 
     asyncio.run(story())
     assert engine.values["batch_max_tokens"] == 1024.0

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from change.apply import change
 from change.engine import Values
 from change.journal import JournalUnwritable
 from daemon.lanes import LaneControl
@@ -69,5 +70,27 @@ def test_where_the_journal_cannot_be_written_the_engine_goes_back_alone(
             assert stand.host.calls == calls and not stand.as_found()
         assert await promoter.take_back(7.0) is None
         assert stand.as_found()
+
+    run(test)
+
+
+def test_a_way_back_that_is_tried_again_leaves_the_change_before_alone() -> None:
+    async def test(stand: Stand) -> None:
+        stand.journal.note_launch(await stand.engine.state(), 1.0)
+        await change(
+            stand.engine, stand.journal, {"watermark": 0.1}, kind="manual", actor="somebody", now=2.0
+        )
+        lanes = await stand.lanes()
+        promoter = Promoter(lanes, stand.journal, lanes, {**INCUMBENT, "watermark": 0.1}, 1)
+        assert await promoter.keep(WINNER, 5.0) is None
+        stand.host.broken.add("memory")
+        assert "memory" in str(await promoter.take_back(6.0))
+        assert stand.engine.values["watermark"] == 0.1
+        stand.host.broken.clear()
+        assert await promoter.take_back(7.0) is None
+        assert stand.engine.values["watermark"] == 0.1 and stand.as_found()
+        assert [entry.kind for entry in stand.journal.standing((await stand.engine.state()).boot_id)] == [
+            "manual"
+        ]
 
     run(test)
