@@ -21,8 +21,8 @@ ARGUMENTS = ["--scheduling-policy", "priority", "--max-num-seqs", "1", "--no-ena
 OFF, LONG_FIRST, SHORT_FIRST = 0.0, 1.0, 2.0
 SHORT, MEDIUM = 60, 700
 """Prompt tokens; the model's context ends before the class of the long ones begins."""
-LONG_OUTPUT = 1900
-"""Of the answer that keeps the engine busy: nearly all that its context holds."""
+LONG_OUTPUT = 200
+"""Of the answer that keeps the engine busy until it has taken in what came while it stood still."""
 SENT = (
     ("short 1", SHORT, None, 2),
     ("medium 1", MEDIUM, None, 2),
