@@ -98,6 +98,7 @@ class Campaigns:
         self._locks: list[EngineLock] = []
         self._schedule = Schedule(tune.schedule)
         self._swept = False
+        self._proven: int | None = None
         self._asked_since: float | None = None
         # A tick and an order from outside must not drive the same campaign at once.
         self._turn = asyncio.Lock()
@@ -139,13 +140,10 @@ class Campaigns:
         try:
             if self._journal.open_entries("cold"):
                 raise Refused("a restart is not brought to an end yet: try again once it is")
-        except StoreError as error:
+            outer = self._tune.outer(self._restart, restarts)
+        except (StoreError, ValueError) as error:
             raise Refused(str(error)) from error
         settings = self._tune.settings(minutes)
-        try:
-            outer = self._tune.outer(self._restart, restarts)
-        except ValueError as error:
-            raise Refused(str(error)) from error
         if outer.restarts and self._cold_lane is None and self._canary is None:
             raise Refused(
                 "restarts are asked for and nothing here may restart the engine: set tune.restarts to 0, or configure "
@@ -319,9 +317,11 @@ class Campaigns:
         return self._tuning
 
     def _end(self) -> None:
-        if self._tuning is not None and self._tuning.report is not None:
-            self.last_report = {"campaign": self._tuning.campaign_id} | self._tuning.report
-        self._tuning = None
+        tuning, self._tuning = self._tuning, None
+        if tuning is not None and tuning.report is not None:
+            self.last_report = {"campaign": tuning.campaign_id} | tuning.report
+            if tuning.report["decision"] == "promoted":
+                self._proven = tuning.campaign_id  # also where the store did not take its end
         self._asked_since = None
         self._swept = False  # what it left in the store, if anything, is ended with the next tick
         self._release()
@@ -367,7 +367,7 @@ class Campaigns:
         Its process died in it, or it was given up, or the way back failed. Raises `StoreError`.
         """
         promoted = None if self._tuning is not None else self._journal.promoted()
-        if promoted is None or promoted.campaign_id is None:
+        if promoted is None or promoted.campaign_id in (None, self._proven):
             return None
         return unproven_incumbent(self._store, promoted.campaign_id)
 
@@ -376,13 +376,13 @@ class Campaigns:
         if self._swept:
             return
         try:
-            promoted = self._journal.promoted() if self.unproven() is not None else None
+            promoted = self._journal.promoted()
             keep = None if promoted is None else promoted.campaign_id
             if abandon_unfinished(self._store, self._engine_url, now, keep):
                 self._notices.say(
                     "unfinished", "a campaign that broke off was ended: its process had died", "info"
                 )
-            self._swept = keep is None
+            self._swept = self.unproven() is None
         except StoreError as error:
             self._notices.say("store", str(error), "error")
 

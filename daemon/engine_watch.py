@@ -120,7 +120,8 @@ class EngineWatch:
             if self._unfinished:
                 await self._end_open_changes(state, now)
                 await self._take_back_unproven(state, now)
-                self._unfinished = False
+                # What could not be forgotten is looked at again.
+                self._unfinished = self._unproven() is not None
             if self._reapply:
                 await self._put_back_promoted(state, now)
         except LockHeld as error:
@@ -175,7 +176,7 @@ class EngineWatch:
                 standing[-1].campaign_id != promoted.campaign_id or differences(promoted.values, state.values)
             ):
                 self._journal.clear_promoted()
-                end = "is forgotten: the engine was changed on purpose since"
+                end = "is forgotten: the engine was changed on purpose since, and what else it set stays"
             else:
                 trouble = await take_back(
                     self._control, self._journal, incumbent, promoted.campaign_id, "recovery", now

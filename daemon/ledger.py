@@ -180,11 +180,13 @@ class Ledger:
 def unproven_incumbent(store: Store, campaign_id: int) -> Values | None:
     """What served before a campaign that did not end as promoted, of the engine's own knobs; None if it did.
 
-    Raises `StoreError`.
+    One with restarts that has ended left what it was to put back. Raises `StoreError`.
     """
     with store.reading() as session:
         campaign = session.get(Campaign, campaign_id)
         if campaign is None or campaign.decision == "promoted":
+            return None
+        if campaign.lane == "cold" and campaign.ended is not None:
             return None
         return plain_part(campaign.incumbent)
 

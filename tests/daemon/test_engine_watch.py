@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from change.apply import change
-from change.journal import Journal, Kind, Promotion
+from change.journal import Journal, JournalUnwritable, Kind, Promotion
 from change.lock import EngineLock
 from daemon import assembly
 from daemon.config import Config
@@ -165,7 +165,9 @@ async def serve(
     store.close()
 
 
-async def promote_and_die(config: Config, engine: EngineStand, *, ended: str | None) -> None:
+async def promote_and_die(
+    config: Config, engine: EngineStand, *, ended: str | None, lane: str = "hot"
+) -> None:
     """As a daemon leaves it that is killed after it promoted: in probation, or after an end of the campaign."""
     async with running(config) as one:
         await one.until(lambda live: live["engine"].get("plugin") is not None)
@@ -176,6 +178,7 @@ async def promote_and_die(config: Config, engine: EngineStand, *, ended: str | N
             boot_id="of the promotion",
             started=time.time(),
             phase="probation",
+            lane=lane,
             objective={},
             settings={},
             incumbent=dict(LAUNCH),
@@ -214,11 +217,15 @@ def test_a_promotion_whose_probation_broke_off_is_taken_back_at_the_next_start(
     assert what_is_promoted(config, engine) is None
 
 
-def test_a_promotion_that_held_through_its_probation_serves_on(tmp_path: Path, engine: EngineStand) -> None:
+@pytest.mark.parametrize(("ended", "lane"), [("promoted", "hot"), ("promoted", "cold"), ("kept", "cold")])
+def test_a_promotion_that_held_through_its_probation_serves_on(
+    tmp_path: Path, engine: EngineStand, ended: str, lane: str
+) -> None:
+    """So does what a campaign with restarts put back at its end, whatever that was."""
     config = config_for(tmp_path, engine)
 
     async def story() -> None:
-        await promote_and_die(config, engine, ended="promoted")
+        await promote_and_die(config, engine, ended=ended, lane=lane)
         async with running(config) as one:
             await one.until(lambda live: live["engine"].get("plugin") is not None)
             assert (await one.http.post("/api/v1/tune", json={"mode": "act"})).status_code == 200
@@ -291,4 +298,29 @@ def test_values_set_past_trimtab_after_an_unproven_promotion_are_left_alone(
 
     asyncio.run(story())
     assert engine.values["batch_max_tokens"] == 1024.0
+    assert what_is_promoted(config, engine) is None
+
+
+def test_an_unproven_promotion_that_could_not_be_forgotten_is_looked_at_again(
+    tmp_path: Path, engine: EngineStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_for(tmp_path, engine)
+    forget = Journal.clear_promoted
+
+    def full(*_: object, **__: object) -> None:
+        raise JournalUnwritable("the disk is full")
+
+    async def story() -> None:
+        await promote_and_die(config, engine, ended=None)
+        with monkeypatch.context() as patched:
+            patched.setattr(Journal, "open", full)
+            patched.setattr(Journal, "clear_promoted", full)
+            async with running(config) as one:
+                await one.until(lambda live: engine.values == LAUNCH)
+                patched.undo()
+                assert Journal.clear_promoted is forget
+                await one.until(lambda live: notices(live, "a campaign that broke off was ended"))
+                assert (await one.http.post("/api/v1/tune", json={"mode": "act"})).status_code == 200
+
+    asyncio.run(story())
     assert what_is_promoted(config, engine) is None

@@ -212,12 +212,14 @@ class CanaryCampaign(OuterCampaign):
         self._end(decision, reason)
 
     def _canary_home(self) -> Generator[OuterCommand, Seen, str]:
-        """The canary on its own settings, which are its last known good; in words what went wrong, or nothing."""
+        """The canary on its own settings; in words what went wrong, or nothing."""
         back = yield Restart({}, "rollback", None)
         assert isinstance(back, Restarted), "a restart is answered by what came of it"
         self.spent.take(back.result)
         self._serving = 0
-        if back.result.outcome in ("served", "returned") and back.state is not None:
+        # The last known good is its own, until a trial was promoted.
+        home = back.result.outcome == "served" or (back.result.outcome == "returned" and not self._kept)
+        if home and back.state is not None:
             self._state = back.state
             return ""
         self._hands_off = True
