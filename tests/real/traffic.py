@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import time
@@ -97,11 +98,10 @@ class Traffic:
                 if due > begin + seconds:
                     break
                 body = self._body()
-                try:
+                with contextlib.suppress(TimeoutError):  # not asked to stop: time for the next request
                     await asyncio.wait_for(self._stopping.wait(), max(0.0, due - loop.time()))
+                if self._stopping.is_set():  # without a wait, behind its own pace, it would not be told
                     break
-                except TimeoutError:
-                    pass  # not asked to stop: time for the next request
                 if self._at_once is not None and len(pending) >= self._at_once:
                     continue
                 task = asyncio.create_task(self._one(client, body, report))
