@@ -253,15 +253,24 @@ def test_after_a_restart_of_the_engine_too_an_unproven_promotion_is_only_forgott
     assert what_is_promoted(config, engine) is None
 
 
-def test_what_an_operator_applied_after_an_unproven_promotion_is_left_alone(
-    tmp_path: Path, engine: EngineStand
+@pytest.mark.parametrize("journaled", [True, False])
+def test_what_an_operator_set_after_an_unproven_promotion_is_left_alone(
+    tmp_path: Path, engine: EngineStand, journaled: bool
 ) -> None:
+    """By Trimtab or past it."""
     config = config_for(tmp_path, engine)
 
     async def story() -> None:
         await promote_and_die(config, engine, ended=None)
-        await serve(config, engine, 1024.0, "manual")
+        if journaled:
+            await serve(config, engine, 1024.0, "manual")
+        else:
+            async with assembly.hot_engine(config) as control:
+                await control.set_knobs(
+                    {"batch_max_tokens": 1024.0}, if_epoch=engine.epoch, lease_seconds=None
+                )
         async with running(config) as one:
+            await one.until(lambda live: notices(live, "the engine was changed on purpose since"))
             await one.until(lambda live: notices(live, "a campaign that broke off was ended"))
 
     asyncio.run(story())
@@ -284,28 +293,10 @@ def test_a_promotion_whose_way_back_failed_is_taken_back_at_the_next_start_too(
     assert what_is_promoted(config, engine) is None
 
 
-def test_values_set_past_trimtab_after_an_unproven_promotion_are_left_alone(
-    tmp_path: Path, engine: EngineStand
-) -> None:
-    config = config_for(tmp_path, engine)
-
-    async def story() -> None:
-        await promote_and_die(config, engine, ended="superseded")
-        async with assembly.hot_engine(config) as control:
-            await control.set_knobs({"batch_max_tokens": 1024.0}, if_epoch=engine.epoch, lease_seconds=None)
-        async with running(config) as one:
-            await one.until(lambda live: notices(live, "the engine was changed on purpose since"))
-
-    asyncio.run(story())
-    assert engine.values["batch_max_tokens"] == 1024.0
-    assert what_is_promoted(config, engine) is None
-
-
 def test_an_unproven_promotion_that_could_not_be_forgotten_is_looked_at_again(
     tmp_path: Path, engine: EngineStand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = config_for(tmp_path, engine)
-    forget = Journal.clear_promoted
 
     def full(*_: object, **__: object) -> None:
         raise JournalUnwritable("the disk is full")
@@ -318,7 +309,6 @@ def test_an_unproven_promotion_that_could_not_be_forgotten_is_looked_at_again(
             async with running(config) as one:
                 await one.until(lambda live: engine.values == LAUNCH)
                 patched.undo()
-                assert Journal.clear_promoted is forget
                 await one.until(lambda live: notices(live, "a campaign that broke off was ended"))
                 assert (await one.http.post("/api/v1/tune", json={"mode": "act"})).status_code == 200
 
